@@ -1,0 +1,168 @@
+"""How one axis grows: which old unit each new unit comes from, and by what scales.
+
+With activations h of the small net and h' of the grown one, an `AxisMap` is a pair:
+
+    expand    M: h'[j] = expand[j] * h[source[j]]                    (new x old)
+    contract  N: h[i]  = sum of contract[j] * h'[j] over copies j    (old x new),  N M = I
+
+Weights move as W' = M_out W N_in (Chen et al. 2015, Net2Net, eq. 6, for shares 1/count), and their
+gradients by the transposes, G' = N_out^T G M_in^T. Which scale a tensor meets follows from the role of
+the axis in it, see `value_factors` and `gradient_factors`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from math import isclose
+
+from growkit.axes.expressions import Role
+from growkit.errors import MapError
+
+NEW = -1
+"""Source of a unit that has no old unit."""
+
+_VALUE: dict[Role | None, Callable[[float, float], float]] = {
+    Role.PRODUCES: lambda m, n: m,
+    Role.CONSUMES: lambda m, n: n,
+    Role.GAIN: lambda m, n: 1.0,
+    Role.BIAS: lambda m, n: m,
+    Role.MEAN: lambda m, n: m,
+    Role.VARIANCE: lambda m, n: m * m,
+    None: lambda m, n: 1.0,
+}
+_GRADIENT: dict[Role | None, Callable[[float, float], float]] = {
+    Role.PRODUCES: lambda m, n: n,
+    Role.CONSUMES: lambda m, n: m,
+    Role.GAIN: lambda m, n: n * m,
+    Role.BIAS: lambda m, n: n,
+}
+
+
+@dataclass(frozen=True)
+class AxisMap:
+    """A map from `old_size` units to `len(source)` units.
+
+    `source`, `expand`, `contract`: one entry per new unit; new units have source -1 and scales 0.
+
+    Law: for every old unit, the sum of expand * contract over its copies is 1.
+
+    Raises:
+        MapError: lengths differ, a source is out of range, an old unit is lost, or the law is broken.
+    """
+
+    old_size: int
+    source: tuple[int, ...]
+    expand: tuple[float, ...]
+    contract: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not len(self.source) == len(self.expand) == len(self.contract):
+            raise MapError(
+                f"source, expand and contract of lengths {len(self.source)}, {len(self.expand)}, {len(self.contract)}",
+                "equal lengths: one entry per new unit",
+                "give each new unit a source and two scales",
+            )
+        totals = [0.0] * self.old_size
+        for unit, m, n in zip(self.source, self.expand, self.contract, strict=True):
+            if not NEW <= unit < self.old_size:
+                raise MapError(
+                    f"source {unit} on an axis of {self.old_size} units",
+                    f"-1 for a new unit, or 0 to {self.old_size - 1}",
+                    "mend the sources of the method",
+                )
+            if unit != NEW:
+                totals[unit] += m * n
+        for unit, total in enumerate(totals):
+            if not isclose(total, 1.0, rel_tol=1e-12):
+                raise MapError(
+                    f"the copies of unit {unit} have expand * contract summing to {total:.12g}",
+                    "a sum of 1 for every old unit, so that contract after expand is the identity",
+                    "give each old unit at least one copy, and copies shares that sum to 1",
+                )
+
+    @classmethod
+    def identity(cls, size: int) -> AxisMap:
+        """The map that changes nothing."""
+        ones = (1.0,) * size
+        return cls(size, tuple(range(size)), ones, ones)
+
+    @classmethod
+    def copies(cls, old_size: int, source: tuple[int, ...]) -> AxisMap:
+        """Plain copies: expand 1, contract 1 / number of copies; source -1 makes a new unit."""
+        counts = Counter(source)
+        return cls(
+            old_size,
+            source,
+            tuple(0.0 if i == NEW else 1.0 for i in source),
+            tuple(0.0 if i == NEW else 1.0 / counts[i] for i in source),
+        )
+
+    @property
+    def new_size(self) -> int:
+        """Number of units after growth."""
+        return len(self.source)
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """Number of copies of each old unit."""
+        counts = Counter(self.source)
+        return tuple(counts[i] for i in range(self.old_size))
+
+    @property
+    def has_new(self) -> bool:
+        """Whether some units have no source."""
+        return NEW in self.source
+
+    @property
+    def uniform(self) -> bool:
+        """Whether it only copies, each unit equally often, with equal scales."""
+        return not self.has_new and len(set(self.counts)) == 1 and len(set(self.expand)) == 1
+
+    def value_factors(self, role: Role | None) -> tuple[float, ...]:
+        """Factor of each new unit in a tensor where the axis has this role."""
+        rule = _VALUE[role]
+        return tuple(rule(m, n) for m, n in zip(self.expand, self.contract, strict=True))
+
+    def gradient_factors(self, role: Role | None) -> tuple[float, ...]:
+        """Factor of each new unit in the gradient of such a tensor.
+
+        Raises:
+            MapError: for a role without gradient (running statistics, labels).
+        """
+        if role not in _GRADIENT:
+            raise MapError(
+                f"gradient factors for the role {role.value if role else None!r}",
+                ", ".join(r.value for r in _GRADIENT if r),
+                "running statistics and labels have no gradient: map the value",
+            )
+        rule = _GRADIENT[role]
+        return tuple(rule(m, n) for m, n in zip(self.expand, self.contract, strict=True))
+
+    def then(self, later: AxisMap) -> AxisMap:
+        """This map followed by `later`, as one map.
+
+        Raises:
+            MapError: the sizes do not meet.
+        """
+        if later.old_size != self.new_size:
+            raise MapError(
+                f"a map to {self.new_size} units followed by one from {later.old_size}",
+                "equal sizes where they meet",
+                "compose maps in the order in which the axis grew",
+            )
+
+        def chain(scales: tuple[float, ...], later_scales: tuple[float, ...]) -> tuple[float, ...]:
+            return tuple(
+                0.0 if unit == NEW else scales[unit] * scale
+                for unit, scale in zip(later.source, later_scales, strict=True)
+            )
+
+        return AxisMap(
+            self.old_size,
+            tuple(NEW if unit == NEW else self.source[unit] for unit in later.source),
+            chain(self.expand, later.expand),
+            chain(self.contract, later.contract),
+        )

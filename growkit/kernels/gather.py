@@ -1,0 +1,95 @@
+"""Axis maps applied to a tensor: all dimensions in one go, each entry written once.
+
+Most maps are a few runs of consecutive old positions (the identity prefix, then whole copies), so the
+result is a few blocks, each a slice of the old tensor times one number. Dimensions with many runs are
+gathered by index first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+import torch
+from torch import Tensor
+
+MOST_BLOCKS = 64
+"""With more blocks than this, gathering by index is faster than slicing."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """`length` new positions from `start` on, taken from old positions `old` on (-1: zeros)."""
+
+    start: int
+    old: int
+    length: int
+    factor: float
+
+
+@torch.no_grad()
+def gather(
+    tensor: Tensor, sources: Sequence[Sequence[int] | None], factors: Sequence[Sequence[float] | None]
+) -> Tensor:
+    """The grown tensor: old entries at `sources`, times the product of the `factors` of their positions.
+
+    Shapes: tensor 'old_0 old_1 ...', result 'new_0 new_1 ...'; one source and one factor per new position,
+    None where the dimension is unchanged. Source -1 gives zeros. Keeps dtype, device and memory format.
+
+    Law: equal to `growkit.kernels.dense.dense`.
+    """
+    runs = [
+        [_Run(0, 0, old_size, 1.0)] if source is None else _runs(source, factor or [1.0] * len(source))
+        for old_size, source, factor in zip(tensor.shape, sources, factors, strict=True)
+    ]
+    format_ = _memory_format(tensor)
+    scales: list[tuple[int, Sequence[float]]] = []
+    while prod(map(len, runs)) > MOST_BLOCKS:
+        dim = max(range(len(runs)), key=lambda d: len(runs[d]))
+        source, factor = sources[dim], factors[dim]
+        assert source is not None
+        index = torch.tensor([max(i, 0) for i in source], device=tensor.device)
+        tensor = tensor.index_select(dim, index)
+        kept = [1.0 if f is None else f for f in (factor or [None] * len(source))]
+        scales.append((dim, [0.0 if i < 0 else f for i, f in zip(source, kept, strict=True)]))
+        runs[dim] = [_Run(0, 0, len(source), 1.0)]
+    shape = [sum(run.length for run in dim_runs) for dim_runs in runs]
+    result = torch.empty(shape, dtype=tensor.dtype, device=tensor.device, memory_format=format_)
+    for block in product(*runs):
+        target = result[tuple(slice(run.start, run.start + run.length) for run in block)]
+        if any(run.old < 0 for run in block):
+            target.zero_()
+            continue
+        old = tensor[tuple(slice(run.old, run.old + run.length) for run in block)]
+        factor = prod(run.factor for run in block)
+        if factor == 1.0:
+            target.copy_(old)
+        else:
+            torch.mul(old, factor, out=target)
+    for dim, scale in scales:
+        if any(s != 1.0 for s in scale):
+            vector = torch.tensor(scale, dtype=torch.float64, device=tensor.device).to(tensor.dtype)
+            result.mul_(vector.view([-1 if d == dim else 1 for d in range(result.dim())]))
+    return result
+
+
+def _runs(source: Sequence[int], factor: Sequence[float]) -> list[_Run]:
+    found: list[_Run] = []
+    start = 0
+    for j in range(1, len(source) + 1):
+        if j < len(source) and factor[j] == factor[start]:
+            step = source[j] - source[j - 1]
+            if (source[start] < 0 and source[j] < 0) or (source[start] >= 0 and step == 1):
+                continue
+        found.append(_Run(start, source[start], j - start, factor[start]))
+        start = j
+    return found
+
+
+def _memory_format(tensor: Tensor) -> torch.memory_format:
+    for format_, dims in ((torch.channels_last, 4), (torch.channels_last_3d, 5)):
+        if tensor.dim() == dims and tensor.is_contiguous(memory_format=format_) and not tensor.is_contiguous():
+            return format_
+    return torch.contiguous_format

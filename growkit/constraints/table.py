@@ -1,0 +1,93 @@
+"""Constraints by passage: may this axis grow by this map?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from types import MappingProxyType
+
+from growkit.axes.table import Axis, AxisTable, Lock, Passage
+from growkit.constraints import activation, attention, conv, interface, norm
+from growkit.constraints.constraint import Constraint, Refusal, never
+from growkit.errors import AxisLockedError, SizeError
+from growkit.maps.axis_map import AxisMap
+from growkit.maps.methods.table import METHODS
+
+CONSTRAINTS = MappingProxyType(
+    {
+        kind: constraint
+        for family in (activation, attention, conv, interface, norm)
+        for kind, constraint in family.CONSTRAINTS.items()
+    }
+)
+
+
+def constraint_of(kind: str) -> Constraint:
+    """The constraint of a passage; an unknown passage admits nothing."""
+    if kind.startswith("pointwise:"):
+        return activation.POINTWISE
+    return CONSTRAINTS.get(kind) or never(f"nothing is known about growth through {kind!r}")
+
+
+def refusals(axis: Axis, axis_map: AxisMap) -> Iterator[tuple[Passage, Refusal]]:
+    """Every passage on the axis that does not admit the map, with its refusal."""
+    for passage in axis.passages:
+        refusal = constraint_of(passage.kind)(axis_map)
+        if refusal is not None:
+            yield passage, refusal
+
+
+def admits(axis: Axis) -> tuple[str, ...]:
+    """What the axis admits, in words; empty if it admits nothing."""
+    if axis.locked:
+        return ()
+    found = []
+    for name, method in METHODS.items():
+        sizes = [axis.size * 2 + 1, axis.size * 2]
+        free, multiple = (not any(refusals(axis, method.make(axis.size, size))) for size in sizes)
+        if free:
+            found.append(f"{name} to any size")
+        elif multiple:
+            found.append(f"{name} to a multiple of {axis.size}")
+    return tuple(found)
+
+
+def annotate(table: AxisTable) -> AxisTable:
+    """The table with `admits` filled in, and axes that admit no method locked with the reason."""
+    return replace(table, axes=tuple(_annotated(axis) for axis in table.axes))
+
+
+def _annotated(axis: Axis) -> Axis:
+    admitted = admits(axis)
+    if axis.locked or admitted:
+        return replace(axis, admits=admitted)
+    doubled = METHODS["copy"].make(axis.size, 2 * axis.size)
+    locks = {
+        refusal.reason: Lock(refusal.reason, passage.where, "grow another axis")
+        for method in METHODS.values()
+        for passage, refusal in refusals(axis, method.make(axis.size, doubled.new_size))
+    }
+    return replace(axis, locks=tuple(locks.values()))
+
+
+def check(axis: Axis, axis_map: AxisMap, method: str) -> None:
+    """Passes if the axis admits the map.
+
+    Raises:
+        AxisLockedError: the axis admits no map at all.
+        SizeError: a passage refuses this map; with the methods and sizes that would do.
+    """
+    if axis.locked:
+        lock = axis.locks[0]
+        raise AxisLockedError(
+            f"axis {axis.name!r} ({axis.size} -> {axis_map.new_size})",
+            f"nothing: {lock.reason} (at {lock.where})",
+            lock.next_step,
+        )
+    for passage, refusal in refusals(axis, axis_map):
+        raise SizeError(
+            f"axis {axis.name!r} from {axis.size} to {axis_map.new_size} by {method!r}: {refusal.reason} "
+            f"(at {passage.where})",
+            refusal.admitted or "nothing",
+            "ask for one of these" if refusal.admitted else "grow another axis",
+        )

@@ -4,93 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
-from growkit.axes.expressions import Expression, Role
+from growkit.axes.axis import Axis, Equality, Lock, Number, Occurrence, Passage
 from growkit.axes.layouts import Layout
+from growkit.axes.names import find
 
-
-@dataclass(frozen=True, slots=True)
-class Occurrence:
-    """One place where an axis occurs: leaf number `position` of dimension `dim` of a tensor."""
-
-    tensor: str
-    dim: int
-    position: int
-    factor: int | None
-    """Number of the factor in a composite dim, None where the axis is the whole dim."""
-    role: Role | None
-
-    def __str__(self) -> str:
-        return f"{self.tensor}[{self.dim}]" + ("" if self.factor is None else f".{self.factor}")
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """Something that an activation passes on its way along an axis, such as `layer_norm`."""
-
-    kind: str
-    where: str
-    """Path of the module, and the op if it is no module's own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lock:
-    """Why an axis cannot grow."""
-
-    reason: str
-    where: str
-    next_step: str
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A Python int that a module keeps and that must follow the axes.
-
-    `path` is the path of the module and the attribute, `layers.0.attention.num_heads`; `index` the
-    place inside a tuple (a `normalized_shape`). All of `sizes` equal the number, before and after
-    every growth: axes in different sizes of one number are tied.
-    """
-
-    path: str
-    index: int | None
-    value: int
-    sizes: tuple[Expression, ...]
-    read: bool
-    """Whether the forward pass reads it; the others are bookkeeping that is kept true."""
-
-
-@dataclass(frozen=True, slots=True)
-class Equality:
-    """Sizes that must stay equal, such as the two halves of a chunk."""
-
-    sizes: tuple[Expression, ...]
-    where: str
-
-
-@dataclass(frozen=True)
-class Axis:
-    """Features in a fixed order that grow together."""
-
-    name: str
-    size: int
-    kind: str
-    """stream, hidden, heads, head_dim, channels, input, output, or fixed."""
-    occurrences: tuple[Occurrence, ...]
-    passages: tuple[Passage, ...] = ()
-    locks: tuple[Lock, ...] = ()
-    admits: tuple[str, ...] = ()
-    """What the axis admits, in words: `copy to a multiple of 4`."""
-
-    @property
-    def locked(self) -> bool:
-        """Whether anything forbids this axis to grow."""
-        return bool(self.locks)
-
-    @cached_property
-    def names(self) -> frozenset[str]:
-        """Every name that this axis answers to, attributes excepted."""
-        return frozenset({self.name, *(str(o) for o in self.occurrences)})
+__all__ = ["Axis", "AxisTable", "Equality", "Lock", "Number", "Occurrence", "Passage"]
 
 
 @dataclass(frozen=True)
@@ -122,3 +41,7 @@ class AxisTable:
 
     def __len__(self) -> int:
         return len(self.axes)
+
+    def __getitem__(self, name: str) -> tuple[Axis, ...]:
+        """The axes that a name, a glob or an attribute stands for (see `growkit.axes.names.find`)."""
+        return find(name, self.axes, self.numbers)

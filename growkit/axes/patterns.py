@@ -30,7 +30,7 @@ def parse(text: str) -> tuple[Expression, ...]:
     reader = _Reader(text)
     dims = []
     while reader.skip_spaces():
-        dims.append(reader.expression(None))
+        dims.append(reader.expression())
     return tuple(dims)
 
 
@@ -58,25 +58,25 @@ class _Reader:
             f"mend the text; roles are {', '.join(_ROLES)}",
         )
 
-    def expression(self, inherited: Role | None) -> Expression:
+    def expression(self) -> Expression:
         start = self.at
         if self.take("("):
             children = self.children(")", "")
-            role = self.role(inherited)
+            role = self.role()
             built: Expression = Product(tuple(children)) if len(children) != 1 else children[0]
         elif self.take("["):
             children = self.children("]", "|")
-            role = self.role(inherited)
+            role = self.role()
             built = Concat(tuple(children))
         else:
             name = _NAME.match(self.text, self.at)
             number = _NUMBER.match(self.text, self.at)
             if name and (not number or name.end() > number.end()):
                 self.at = name.end()
-                return Leaf(name.group(), self.role(inherited))
+                return Leaf(name.group(), self.role())
             if number:
                 self.at = number.end()
-                self.role(None)
+                self.role()
                 return Fixed(int(number.group()))
             raise self.fail("a name, a number, '(' or '['")
         if self.at == start + 2:
@@ -94,7 +94,7 @@ class _Reader:
             if separator and found and not self.take(separator):
                 raise self.fail(f"{separator!r} or {close!r}")
             self.skip_spaces()
-            found.append(self.expression(None))
+            found.append(self.expression())
 
     def take(self, character: str) -> bool:
         if self.text.startswith(character, self.at):
@@ -102,9 +102,9 @@ class _Reader:
             return True
         return False
 
-    def role(self, inherited: Role | None) -> Role | None:
+    def role(self) -> Role | None:
         if not self.take(":"):
-            return inherited
+            return None
         word = re.compile(r"\w*").match(self.text, self.at)
         assert word is not None
         if word.group() not in _ROLES:

@@ -66,6 +66,20 @@ class Equality:
     where: str
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One module of a `ModuleList` or `Sequential` and how its result came about."""
+
+    container: str
+    index: int
+    axes: tuple[str, ...]
+    """Axes of its result that parameters hold (the residual stream)."""
+    residual: bool
+    """Whether its result is its input plus something, but for what `tail` lists."""
+    tail: tuple[str, ...]
+    """Paths, inside the block, of modules that the sum passes before it leaves the block, in order."""
+
+
 @dataclass(frozen=True)
 class Axis:
     """Features in a fixed order that grow together."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from growkit.axes.axis import Axis, Equality, Lock, Number, Occurrence, Passage
+from growkit.axes.axis import Axis, Block, Equality, Lock, Number, Occurrence, Passage
 from growkit.axes.layouts import Layout
 from growkit.axes.names import find
 
-__all__ = ["Axis", "AxisTable", "Equality", "Lock", "Number", "Occurrence", "Passage"]
+__all__ = ["Axis", "AxisTable", "Block", "Equality", "Lock", "Number", "Occurrence", "Passage"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,10 @@ class AxisTable:
     equalities: tuple[Equality, ...] = ()
     unreached: tuple[str, ...] = ()
     """Parameters and buffers that the traced run never read."""
+    modules: Mapping[str, str] = field(default_factory=dict)
+    """Qualified type name of each module, by path."""
+    blocks: tuple[Block, ...] = ()
+    """Blocks that lie in a container and ran one after the other."""
     by_name: Mapping[str, Axis] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

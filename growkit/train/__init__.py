@@ -1,0 +1,11 @@
+"""The training engine: a loop in which the model may change."""
+
+from growkit.train.engine import Engine
+from growkit.train.metrics import Metrics
+from growkit.train.progress import Progress
+from growkit.train.runtime import Runtime
+from growkit.train.services import Service
+from growkit.train.settings import Settings
+from growkit.train.step_return import StepCallbackReturn
+
+__all__ = ["Engine", "Metrics", "Progress", "Runtime", "Service", "Settings", "StepCallbackReturn"]

@@ -1,0 +1,61 @@
+"""Calling a user's function with the arguments that its signature names."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
+
+from growkit.errors import EngineError
+from growkit.train.nearest import nearest_name
+
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class SignatureCall:
+    """A function of the user's, called with those of the offered values that its signature names.
+
+    `**kwargs` in the signature receives everything that is offered. A parameter with a default value
+    is filled if its name is offered and left alone otherwise.
+
+    Raises: EngineError, when constructed, for a parameter that nothing can fill.
+    """
+
+    def __init__(self, function: Callable[..., object], offered: Collection[str], what: str):
+        self._function = function
+        title = f"{what} {getattr(function, '__name__', type(function).__name__)!r}"
+        allowed = f"the names {', '.join(offered)}; other parameters with a default value; **kwargs"
+        try:
+            parameters = inspect.signature(function).parameters.values()
+        except (TypeError, ValueError) as error:
+            raise EngineError(f"{title}: its signature cannot be read", allowed, "wrap it in a def") from error
+        self.required = frozenset(p.name for p in parameters if p.default is p.empty and p.kind not in _VARIADIC)
+        """Names of the parameters without a default value."""
+        for parameter in parameters:
+            if parameter.name in self.required:
+                _check_fillable(parameter, offered, title, allowed)
+        self._everything = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        self._names = tuple(p.name for p in parameters if p.kind in _BY_NAME and p.name in offered)
+
+    def takes(self, name: str) -> bool:
+        """Whether the function receives `name`."""
+        return self._everything or name in self._names
+
+    def __call__(self, offered: Mapping[str, object]) -> object:
+        """The function's result; `offered` holds the values, by name."""
+        if self._everything:
+            return self._function(**offered)
+        return self._function(**{name: offered[name] for name in self._names if name in offered})
+
+
+def _check_fillable(parameter: inspect.Parameter, offered: Collection[str], title: str, allowed: str) -> None:
+    name = parameter.name
+    if parameter.kind is parameter.POSITIONAL_ONLY:
+        raise EngineError(f"{title} takes {name!r} by position only", allowed, "remove the '/' from its signature")
+    if name not in offered:
+        close = nearest_name(name, offered)
+        raise EngineError(
+            f"{title} asks for {name!r}",
+            allowed,
+            f"rename the parameter to {close!r}" if close else f"give {name!r} a default value, or rename it",
+        )

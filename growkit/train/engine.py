@@ -1,0 +1,168 @@
+"""The training engine: what users construct and call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from torch import nn
+from torch.optim import Optimizer
+
+from growkit.errors import EngineError
+from growkit.train.arguments import SignatureCall
+from growkit.train.compose import chain_text, check_features, compose
+from growkit.train.feed import Feed, TrainData
+from growkit.train.learning_rate import check_learning_rate, set_learning_rate
+from growkit.train.metrics import Metrics, Row
+from growkit.train.model_watch import ModelWatch
+from growkit.train.progress import Progress
+from growkit.train.progress_bar import make_display
+from growkit.train.run_state import OFFERED_TO_CALLBACKS, RunState
+from growkit.train.runtime import Runtime
+from growkit.train.services import Service, check_services
+from growkit.train.settings import Settings
+
+
+class Engine:
+    """Trains a model, and lets callbacks change it, its optimizer and the settings while it does.
+
+    model: a module, or a function `get_model(*, epoch, step)` that returns one.
+    train_step: returns the loss of a batch, or a dict with "loss" and further numbers to report. It
+        gets what its signature names: model (wrapped), batch, epoch, step, updates, config, metrics,
+        progress, and the services by name.
+    train_data: an iterable of batches, read anew in every epoch, or a function `(*, epoch, batch_size)`.
+    optimizers: an optimizer, or a function of the model that returns one.
+    callbacks: functions, or objects with a method `train_step_callback`. They get what their signature
+        names: as above, with the unwrapped model, the next batch, and `optimizer`.
+    services: by name, such as `{"growth": gk.Growth(...)}`.
+    run_dir: folder for `metrics.jsonl`.
+    console: where bars, or plain lines, are written; standard error unless given.
+
+    Epochs count from 1, steps from 0: `step` is the index of the batch about to run over all epochs,
+    `updates` the number of optimizer steps done.
+
+    Raises: EngineError, SettingsError.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module | Callable[..., nn.Module],
+        train_step: Callable[..., object],
+        train_data: TrainData,
+        *,
+        optimizers: Optimizer | Callable[[nn.Module], Optimizer],
+        settings: Settings | None = None,
+        callbacks: Sequence[object] = (),
+        services: Mapping[str, Service] | None = None,
+        run_dir: str | Path | None = None,
+        runtime: Runtime | None = None,
+        console: Console | None = None,
+    ):
+        check_features(train_step, optimizers)
+        services = dict(services or {})
+        check_services(services, taken=OFFERED_TO_CALLBACKS)
+        settings = settings or Settings()
+        self.runtime = runtime or Runtime()
+        """The raw and the wrapped model, and what follows them."""
+        self.console = console or Console(stderr=True)
+        """Where bars and lines go; what is printed here while training appears above the bars."""
+        feed = Feed(train_data, device=self.runtime.device)
+        feed.check_batch_size(settings.batch_size)
+        self.runtime.bind(_made_model(model), optimizers)
+        self._state = RunState(
+            runtime=self.runtime,
+            settings=settings,
+            feed=feed,
+            display=make_display(self.console),
+            watch=ModelWatch(self.runtime),
+            services=services,
+            metrics_file=None if run_dir is None else Path(run_dir) / "metrics.jsonl",
+        )
+        self._loop = compose(self._state, train_step, callbacks)
+        if settings.learning_rate is not None:
+            check_learning_rate(self.runtime.optimizer, self.runtime.schedulers, settings.learning_rate)
+            set_learning_rate(self.runtime.optimizer, self.runtime.schedulers, settings.learning_rate)
+
+    @property
+    def model(self) -> nn.Module:
+        """The model as the user knows it, never wrapped."""
+        return self.runtime.model
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """The optimizer."""
+        return self.runtime.optimizer
+
+    @property
+    def progress(self) -> Progress:
+        """The next batch to run, and the optimizer steps done."""
+        return self._state.progress
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self._state.settings
+
+    @property
+    def metrics(self) -> Metrics:
+        """Values of the last step, and means since the last row of the history."""
+        return self._state.metrics
+
+    @property
+    def history(self) -> list[Row]:
+        """One row for every `log_every` steps, and one for the rest at the end of a fit."""
+        return self._state.history
+
+    def fit(self, epochs: int | None = None, *, max_steps: int | None = None) -> None:
+        """Trains until `epochs` epochs or `max_steps` batches are done in all, whichever comes first.
+
+        A second call goes on where the first one stopped. A window that `max_steps` cuts off is closed
+        with the batches it has.
+
+        Raises: EngineError.
+        """
+        _check_limits(epochs, max_steps)
+        state = self._state
+        if state.metrics_file is not None:
+            state.metrics_file.parent.mkdir(parents=True, exist_ok=True)
+        state.watch.check_followed()
+        self.runtime.drop_wrapper()
+        for service in state.services.values():
+            service.attach(self.runtime)
+        self.runtime.rebuild()
+        self.runtime.enter_training()
+        state.watch.accept()
+        state.display.start(state.progress, epochs=epochs, max_steps=max_steps)
+        try:
+            self._loop.run(epochs=epochs, max_steps=max_steps)
+            if state.metrics.pending:
+                state.log()
+        finally:
+            state.display.stop()
+
+    def explain(self) -> None:
+        """Prints the loops of this run, from the outermost to the innermost."""
+        print(chain_text(self._loop))
+
+
+def _made_model(model: nn.Module | Callable[..., nn.Module]) -> nn.Module:
+    made: object = model
+    if not isinstance(model, nn.Module) and callable(model):
+        start = Progress()
+        made = SignatureCall(model, ("epoch", "step"), "get_model")({"epoch": start.epoch, "step": start.step})
+    if not isinstance(made, nn.Module):
+        raise EngineError(
+            f"model is a {type(made).__name__}" if made is model else f"get_model returned a {type(made).__name__}",
+            "a torch.nn.Module, or a function get_model(*, epoch, step) that returns one",
+            "pass or return the module",
+        )
+    return made
+
+
+def _check_limits(epochs: int | None, max_steps: int | None) -> None:
+    for name, value in (("epochs", epochs), ("max_steps", max_steps)):
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+            raise EngineError(f"fit({name}={value!r})", "a whole number >= 0", "give an int")
+    if epochs is None and max_steps is None:
+        raise EngineError("fit() without a limit", "epochs, max_steps, or both", "write engine.fit(epochs=20)")

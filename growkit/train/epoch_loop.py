@@ -1,0 +1,47 @@
+"""One epoch: window after window until the feed is exhausted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from growkit.train.callbacks import StepCallbacks
+from growkit.train.flow_automatic import AutomaticFlow
+from growkit.train.run_state import RunState
+from growkit.train.window import windowed
+
+
+class EpochLoop:
+    """Runs the callbacks, takes one window of batches, hands them to the flow, moves the cursor."""
+
+    def __init__(self, state: RunState, inner: AutomaticFlow, callbacks: StepCallbacks):
+        self._state = state
+        self.inner = inner
+        self._callbacks = callbacks
+
+    def run(self, *, max_steps: int | None) -> None:
+        """Runs the rest of the present epoch, or until `max_steps` batches are done in all."""
+        state = self._state
+        epoch = state.progress.epoch
+        state.feed.open(epoch, state.settings.batch_size, skip=state.progress.batch)
+        while state.progress.epoch == epoch and (max_steps is None or state.progress.step < max_steps):
+            self._callbacks.run(state)
+            length = state.settings.accumulate_steps
+            if max_steps is not None:
+                length = min(length, max_steps - state.progress.step)
+            for batch, window in windowed(state.feed.take(length)):
+                outcome = self.inner.run(batch, window)
+                epoch_ended = window.last and state.feed.exhausted
+                state.progress = state.progress.after_batch(updated=window.last, epoch_ended=epoch_ended)
+                state.metrics.record(outcome.metrics)
+                if state.progress.step % state.settings.log_every == 0:
+                    state.log()
+                state.display.batch_done(state.progress, state.feed.length)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of the flow."""
+        return {"inner": self.inner.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes it over; the epoch is opened again at the cursor's batch."""
+        self._state.feed.close()
+        self.inner.load_state_dict(state["inner"])

@@ -1,0 +1,72 @@
+"""Learning rates of parameter groups, and the schedulers that move them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import CyclicLR, LRScheduler, OneCycleLR
+
+from growkit.errors import SettingsError
+
+
+def check_learning_rate(optimizer: Optimizer, schedulers: Iterable[LRScheduler], value: float) -> None:
+    """Refuses a rate that could not be set for all groups.
+
+    Raises: SettingsError for groups of different rates, and for schedulers that keep no base rate.
+    """
+    rates = [_base_rate(group) for group in optimizer.param_groups]
+    if len(set(rates)) > 1:
+        raise SettingsError(
+            f"learning_rate={value!r} for parameter groups with the rates {', '.join(map(str, rates))}",
+            "one rate for all groups: it would make them equal",
+            "change group['lr'] and group['initial_lr'] in a callback that takes `optimizer`",
+        )
+    for scheduler in _flat(schedulers):
+        if isinstance(scheduler, OneCycleLR | CyclicLR):
+            raise SettingsError(
+                f"learning_rate={value!r} beside {type(scheduler).__name__}",
+                "a scheduler that starts from a base rate: this one would write its own rate over it",
+                "use another scheduler, such as SequentialLR, or leave the learning rate to this one",
+            )
+
+
+def set_learning_rate(optimizer: Optimizer, schedulers: Iterable[LRScheduler], value: float) -> None:
+    """Sets the rate of all groups; with schedulers, the base rate that their schedule multiplies.
+
+    The rate of the next step is value times the schedule's present factor, that is present rate over
+    base rate: 1 without a scheduler. Schedulers that compute a rate from the last one (step, cosine)
+    and those that compute it from the base rate (lambda) then both go on from there.
+    """
+    schedulers = list(schedulers)
+    for group in optimizer.param_groups:
+        base = _base_rate(group)
+        scheduled = bool(schedulers) and base != 0.0
+        rate = value * (float(group["lr"]) / base) if scheduled else value
+        _set(group, "lr", rate)
+        if "initial_lr" in group:
+            _set(group, "initial_lr", value)
+    for scheduler in _flat(schedulers):
+        if hasattr(scheduler, "base_lrs"):
+            scheduler.base_lrs = [value for _ in scheduler.base_lrs]
+        scheduler._last_lr = [group["lr"] for group in optimizer.param_groups]
+
+
+def _base_rate(group: dict[str, object]) -> float:
+    return float(group.get("initial_lr", group["lr"]))  # type: ignore[arg-type]
+
+
+def _set(group: dict[str, object], key: str, value: float) -> None:
+    held = group[key]
+    if isinstance(held, torch.Tensor):
+        held.fill_(value)  # a compiled or captured optimizer step holds this very tensor
+    else:
+        group[key] = value
+
+
+def _flat(schedulers: Iterable[LRScheduler]) -> Iterator[LRScheduler]:
+    """The schedulers and those inside of them (SequentialLR, ChainedScheduler)."""
+    for scheduler in schedulers:
+        yield scheduler
+        yield from _flat(getattr(scheduler, "_schedulers", ()))

@@ -1,0 +1,65 @@
+"""Making the change that a callback asked for: all checks first, then model, optimizer, settings."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from growkit.errors import EngineError
+from growkit.train.learning_rate import set_learning_rate
+from growkit.train.run_state import RunState
+from growkit.train.state_transfer import plan_handover
+from growkit.train.step_return import StepCallbackReturn
+
+
+def apply_change(state: RunState, change: StepCallbackReturn) -> None:
+    """Puts a change in force; one that is refused changes nothing that the engine holds.
+
+    Raises: SettingsError, EngineError.
+    """
+    runtime = state.runtime
+    settings = state.checked_settings(change.config_updates)
+    model = change.updated_model
+    if model is not None and model is not runtime.model:
+        _replace_model(state, model, change)
+    elif model is not None:
+        state.watch.check_followed()
+    if model is not None:
+        before = state.watch.parameter_count
+        runtime.clear_gradients()
+        runtime.rebuild()
+        runtime.enter_training()
+        state.watch.accept()
+        state.display.message(
+            f"step {state.progress.step}: model changed: {before:,} -> {state.watch.parameter_count:,} parameters"
+        )
+    state.settings = settings
+    if "learning_rate" in change.config_updates and settings.learning_rate is not None:
+        set_learning_rate(runtime.optimizer, runtime.schedulers, settings.learning_rate)
+
+
+def _replace_model(state: RunState, model: nn.Module, change: StepCallbackReturn) -> None:
+    runtime = state.runtime
+    on_meta = [name for name, parameter in model.named_parameters() if parameter.is_meta]
+    if on_meta:
+        raise EngineError(
+            f"an updated_model with parameters on the meta device: {', '.join(on_meta[:4])}",
+            "a model that holds its values",
+            "load the values before returning it",
+        )
+    if runtime.followers:
+        raise EngineError(
+            f"a new model instance, and {len(runtime.followers)} followers of the old one",
+            "followers only where the model is changed in place by a service",
+            "grow the model with growkit, or pass no followers to Runtime",
+        )
+    handover = plan_handover(
+        runtime.optimizer,
+        runtime.model,
+        model,
+        optimizer_state=change.optimizer_state,
+        parameter_map=change.parameter_map,
+    )
+    runtime.use(model)
+    handover.commit()
+    for service in state.services.values():
+        service.attach(runtime)

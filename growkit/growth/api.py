@@ -1,0 +1,193 @@
+"""`grow`: check everything, commit, verify; on failure take everything back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from growkit.discovery.discover import discover
+from growkit.discovery.inputs import CallModel, run_model
+from growkit.discovery.untouched import untouched, unwrap
+from growkit.errors import GrowthInterrupted, InputsError, PlanError, VerificationError
+from growkit.growth.depth import Deepen
+from growkit.growth.fingerprint import tensors_of
+from growkit.growth.followers import Follower, as_followers
+from growkit.growth.journal import Journal
+from growkit.growth.plan import Plan
+from growkit.growth.planning import make_plan
+from growkit.growth.report import Report, Size, TensorChange
+from growkit.growth.resolve import Resolved, resolve
+from growkit.growth.retrace import check_retrace
+from growkit.growth.transaction import commit
+from growkit.growth.verify import Verification, compare, first_deviation, measure, record
+from growkit.growth.width import Methods, Widen
+from growkit.optim.check import CheckedOptimizer, check_optimizer
+from growkit.optim.factors import learning_rate_factor
+from growkit.optim.rules import NewState
+
+Optimizers = torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None
+
+
+def grow(
+    model: nn.Module,
+    plan: Plan | None = None,
+    *,
+    widen: Widen | None = None,
+    deepen: Deepen | None = None,
+    method: Methods = None,
+    seed: int = 0,
+    optimizers: Optimizers = None,
+    followers: Follower | Iterable[Follower] | None = None,
+    example_inputs: Any = None,
+    layouts: Mapping[str, str] | None = None,
+    call: CallModel | None = None,
+    new_state: NewState = "mean",
+    rollback: bool = True,
+) -> Report:
+    """Grows a model in place, with its optimizers and followers, and verifies it.
+
+    Args:
+        model: any module; compiled ones are unwrapped, DDP and FSDP are refused.
+        plan: what to do; or `widen`, `deepen`, `method` and `seed` as in `make_plan`.
+        optimizers: one or several; their state moves along, by exact rules.
+        followers: modules or mappings of tensors that average the model; they grow by the same maps.
+        example_inputs: a tensor, tuple, mapping or `Inputs`; with them the result is verified: the same outputs
+            as before within rounding, and every grown parameter read at its new size.
+        layouts, call: as in `discover`.
+        new_state: what slots of new entries start with, "mean", "zero" or "reset".
+        rollback: keep the old tensors until verification has passed, so that any failure leaves everything
+            as it was. False frees each old tensor as soon as it is replaced.
+
+    Law: f_after(x) = f_before(x).
+
+    Raises:
+        GrowkitError: before anything is touched, if anything asked for cannot be done exactly.
+        VerificationError: the grown model computes something else; everything is as before.
+        GrowthInterrupted: with `rollback=False`, a failure after the first tensor was replaced.
+    """
+    model = unwrap(model)
+    if plan is None:
+        plan = _plan(model, widen, deepen, method, seed, example_inputs, layouts, call)
+    elif widen or deepen or method:
+        raise PlanError("a plan, and widen, deepen or method beside it", "one of the two", "put all into the plan")
+    resolved = resolve(plan, model)
+    parameters = dict(model.named_parameters())
+    given = (optimizers,) if isinstance(optimizers, torch.optim.Optimizer) else tuple(optimizers or ())
+    checked = [(optimizer, check_optimizer(optimizer, parameters)) for optimizer in given]
+    targets = as_followers(followers, plan.fingerprint)
+    factors = _learning_rate_factors(resolved, [check for _, check in checked])
+    tensors = tensors_of(model)
+    grown = tuple(TensorChange(n, tuple(tensors[n].shape), e.shape, e.new_entries) for n, e in resolved.edits.items())
+    del tensors, parameters  # they would keep the old tensors alive
+    before = _size(model, example_inputs, call)
+    reference = None if example_inputs is None else measure(model, example_inputs, call=call)
+    journal = Journal(keep=rollback)
+    verification, table = None, None
+    try:
+        changes = commit(model, resolved, checked, targets, new_state, journal)
+        if reference is not None:
+            verification = compare(reference, model, example_inputs, call=call)
+            if not verification.passed:
+                raise _not_kept(model, verification, changes.renames, journal, example_inputs, call)
+            table = discover(model, example_inputs, layouts=_renamed(layouts, changes.renames), call=call)
+            check_retrace(plan, table, changes.renames)
+        after = _size(model, example_inputs, call)
+    except BaseException as error:
+        journal.undo()
+        if not rollback and journal.writes and isinstance(error, Exception):
+            raise GrowthInterrupted(
+                f"a growth without rollback failed after {journal.writes} writes: {error}",
+                "nothing: model, optimizers and followers are half grown",
+                "load the last checkpoint; grow with rollback=True to be safe",
+            ) from error
+        raise
+    return Report(
+        model=model,
+        plan=plan,
+        before=before,
+        after=after,
+        tensors=grown,
+        slots=changes.slots,
+        renames=changes.renames,
+        new_parameters=changes.new_parameters,
+        unoptimized=changes.unoptimized,
+        foreign=tuple(str(place) for _, check in checked for place in check.foreign),
+        learning_rate_factors=factors,
+        warnings=plan.warnings,
+        verification=verification,
+        table=table,
+    )
+
+
+def _plan(
+    model: nn.Module,
+    widen: Widen | None,
+    deepen: Deepen | None,
+    method: Methods,
+    seed: int,
+    example_inputs: Any,
+    layouts: Mapping[str, str] | None,
+    call: CallModel | None,
+) -> Plan:
+    if example_inputs is None:
+        raise InputsError(
+            "no plan and no example inputs",
+            "a plan, or example inputs with which the axes can be found",
+            "pass example_inputs, a tiny batch is enough",
+        )
+    table = discover(model, example_inputs, layouts=layouts, call=call)
+    return make_plan(table, widen, deepen, method=method, seed=seed)
+
+
+def _size(model: nn.Module, example_inputs: Any, call: CallModel | None) -> Size:
+    tensors = tensors_of(model).values()
+    flops = None
+    if example_inputs is not None:
+        with untouched(model), torch.no_grad(), FlopCounterMode(display=False) as counter:
+            run_model(model, example_inputs, call)
+        flops = counter.get_total_flops()
+    return Size(
+        sum(p.numel() for p in model.parameters()), sum(t.numel() * t.element_size() for t in tensors), flops
+    )
+
+
+def _learning_rate_factors(resolved: Resolved, checked: Iterable[CheckedOptimizer]) -> dict[str, float]:
+    found = {}
+    for check in checked:
+        for name, edit in resolved.edits.items():
+            factor = learning_rate_factor(edit.dims, check.spec.update_degree) if name in check.owned else None
+            if factor not in (None, 1.0):
+                found[name] = factor
+    return found
+
+
+def _renamed(layouts: Mapping[str, str] | None, renames: Mapping[str, str]) -> dict[str, str] | None:
+    return None if layouts is None else {renames.get(name, name): text for name, text in layouts.items()}
+
+
+def _not_kept(
+    model: nn.Module,
+    verification: Verification,
+    renames: Mapping[str, str],
+    journal: Journal,
+    example_inputs: Any,
+    call: CallModel | None,
+) -> VerificationError:
+    """The error for a deviation that rounding does not explain; takes the growth back to find where it begins."""
+    if journal.keep:
+        grown = record(model, example_inputs, call=call)
+        journal.undo()
+        old = record(model, example_inputs, call=call)
+        where = first_deviation(old, grown, verification.tolerance, lambda path: renames.get(path, path))
+        verification = replace(verification, first_deviation=where)
+    return VerificationError(
+        str(verification),
+        f"a relative deviation of at most {verification.tolerance:.1e}",
+        "this is a fault of a rule or a module that computes with its own size: declare the layout, leave this axis "
+        "alone, and please report it",
+    )

@@ -1,0 +1,112 @@
+"""Where blocks are inserted, and what makes them start as the identity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from growkit.axes.axis import Block
+from growkit.axes.expressions import Role
+from growkit.axes.table import AxisTable
+from growkit.errors import DepthError
+from growkit.growth.plan import DepthStep, Insertion
+
+_NORM = "final_norm"
+"""Name of the norm at the end of a block that `nn.Identity` may replace, as in our Conformer blocks."""
+
+
+@dataclass(frozen=True)
+class Insert:
+    """New blocks at `at`: positions as in `list.insert` on the old list."""
+
+    at: Sequence[int]
+
+
+Deepen = Mapping[str, int | Insert]
+
+
+def depth_steps(table: AxisTable, deepen: Deepen) -> tuple[DepthStep, ...]:
+    """The steps that a user asked for, checked.
+
+    Args:
+        table: the axes of the model.
+        deepen: container path -> new length (new blocks are spread evenly), or `Insert(at=[...])`.
+
+    A new block is a copy of the block before it (the first, at position 0), whose parameters that write to
+    the residual stream are zero: x + 0. Source: Wu et al. 2024, LLaMA Pro (arXiv 2401.02415), section 3.2.
+
+    Raises:
+        DepthError: unknown container, shrinking, or blocks that cannot be the identity.
+    """
+    return tuple(_step(table, container, wanted) for container, wanted in deepen.items())
+
+
+def _step(table: AxisTable, container: str, wanted: int | Insert) -> DepthStep:
+    blocks = [block for block in table.blocks if block.container == container]
+    if not blocks:
+        known = ", ".join(dict.fromkeys(repr(block.container) for block in table.blocks)) or "none in this model"
+        raise DepthError(
+            f"container {container!r}", f"a ModuleList or Sequential whose blocks ran: {known}", "name one of these"
+        )
+    positions = _positions(container, len(blocks), wanted)
+    insertions = tuple(_insertion(table, blocks, position) for position in positions)
+    return DepthStep(container, len(blocks), len(blocks) + len(positions), insertions)
+
+
+def _positions(container: str, old: int, wanted: int | Insert) -> list[int]:
+    if isinstance(wanted, Insert):
+        outside = [p for p in wanted.at if isinstance(p, bool) or not isinstance(p, int) or not 0 <= p <= old]
+        if outside or not wanted.at:
+            raise DepthError(
+                f"{container!r}: insertion at {list(wanted.at)}",
+                f"at least one position from 0 to {old}, as in list.insert",
+                "mend the positions",
+            )
+        return sorted(wanted.at)
+    if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted <= old:
+        raise DepthError(
+            f"{container!r}: {wanted!r} blocks where there are {old}",
+            f"an int above {old}, or Insert(at=[...])",
+            "ask for more blocks: growkit only grows",
+        )
+    more = wanted - old
+    # new block number k of m comes after the fraction (k + 1) / m of the old blocks
+    return [-(-(k + 1) * old // more) for k in range(more)]
+
+
+def _insertion(table: AxisTable, blocks: list[Block], position: int) -> Insertion:
+    source = blocks[max(position - 1, 0)]
+    path = f"{source.container}.{source.index}"
+    others = {block.axes for block in blocks}
+    if len(others) > 1:
+        raise DepthError(
+            f"{source.container!r}, whose blocks return different axes: {', '.join(map(str, sorted(others)))}",
+            "blocks that read and write one stream",
+            "deepen a container of like blocks",
+        )
+    foreign = [name for name in source.tail if name != _NORM]
+    if not source.residual or foreign:
+        ends = f"ends in {', '.join(foreign)}" if foreign else "does not add to its input"
+        raise DepthError(
+            f"block {path!r}, which {ends}",
+            f"pre-norm residual blocks, x + f(norm(x)), at most followed by a norm called {_NORM!r}",
+            "such a block cannot start as the identity; grow width instead, or use pre-norm blocks",
+        )
+    silenced = _writers(table, path, source.axes)
+    if not silenced:
+        raise DepthError(
+            f"block {path!r}, of which no parameter writes to its result",
+            "blocks with a last projection on each branch",
+            "deepen another container",
+        )
+    return Insertion(position, source.index, silenced, source.tail)
+
+
+def _writers(table: AxisTable, path: str, axes: tuple[str, ...]) -> tuple[str, ...]:
+    """Parameters of a block that produce the axes of its result, relative to the block."""
+    prefix = path + "."
+    return tuple(
+        name.removeprefix(prefix)
+        for name, layout in table.layouts.items()
+        if name.startswith(prefix) and any(leaf.role is Role.PRODUCES and leaf.axis in axes for leaf in layout)
+    )

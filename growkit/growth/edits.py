@@ -1,0 +1,95 @@
+"""New tensors as values: which old tensor, which maps, what new entries start as; not yet computed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod, sqrt
+
+import torch
+from torch import Tensor
+
+from growkit import kernels
+from growkit.axes.expressions import Role, leaves
+from growkit.axes.layouts import Layout
+from growkit.maps.axis_map import NEW
+from growkit.maps.lifting import DimMap
+from growkit.maps.methods.method import Fill
+
+
+@dataclass(frozen=True)
+class Edit:
+    """How one parameter or buffer grows.
+
+    `bound`: new entries that are drawn come from the uniform distribution on [-bound, bound]; with None they
+    are zero. `key`: what the draw is keyed by. The same edit gives the value of every tensor that follows the
+    parameter (an average of weights), with the same drawn entries.
+    """
+
+    name: str
+    dims: tuple[DimMap | None, ...]
+    shape: tuple[int, ...]
+    bound: float | None
+    key: str
+
+    @property
+    def new_entries(self) -> int:
+        """Number of entries that come from no old entry."""
+        kept = prod(s if d is None else len(d.source) - d.source.count(NEW) for s, d in zip(self.shape, self.dims, strict=True))
+        return prod(self.shape) - kept
+
+    @torch.no_grad()
+    def value(self, old: Tensor) -> Tensor:
+        """The grown tensor. Keeps dtype, device and memory format of `old`; shares no memory with it."""
+        grown = kernels.apply(
+            old,
+            [None if dim is None else dim.source for dim in self.dims],
+            [None if dim is None else dim.value for dim in self.dims],
+        )
+        if old.device.type == "meta":
+            return grown
+        # zeros last: an entry that is new in two dims must not be read if either of them says so
+        for fill in (Fill.RANDOM, Fill.ONE, Fill.ZERO):
+            for number, dim in enumerate(self.dims):
+                positions = () if dim is None else dim.positions(fill)
+                if positions:
+                    index = torch.tensor(positions, device=grown.device)
+                    grown.index_copy_(number, index, self._entries(fill, number, len(positions), grown))
+        return grown
+
+    def _entries(self, fill: Fill, number: int, count: int, like: Tensor) -> Tensor:
+        shape = [count if d == number else size for d, size in enumerate(like.shape)]
+        if fill is Fill.RANDOM and self.bound:
+            digest = hashlib.sha256(f"{self.key}/{number}".encode()).digest()
+            generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") % 2**63)
+            drawn = torch.rand(shape, generator=generator, dtype=torch.float64)
+            return ((2 * drawn - 1) * self.bound).to(like)
+        return torch.full(shape, float(fill is Fill.ONE), dtype=like.dtype, device=like.device)
+
+
+def edit(name: str, old: Tensor, layout: Layout, dims: Sequence[DimMap | None], key: str) -> Edit:
+    """The edit of one tensor, with the scale of what is drawn.
+
+    Weights are drawn as torch's own layers draw them, uniform within 1 / sqrt(fan_in) (He et al. 2015,
+    arXiv 1502.01852, with a = sqrt(5)), fan_in counted in the grown net. Tables that consume nothing
+    (embeddings) are drawn at the root mean square of their old entries; biases start at zero.
+    """
+    shape = tuple(size if dim is None else len(dim.source) for size, dim in zip(old.shape, dims, strict=True))
+    roles = [{leaf.role for leaf in leaves(dim)} for dim in layout.dims]
+    summed = [s for s, r in zip(shape, roles, strict=True) if Role.CONSUMES in r or not r & {Role.PRODUCES, Role.GAIN}]
+    consumes = any(Role.CONSUMES in r for r in roles)
+    kernel = any(Role.GAIN in r for r in roles) and any(Role.GAIN not in r and s > 1 for s, r in zip(shape, roles, strict=True))
+    bound = None
+    if consumes or kernel:
+        bound = 1 / sqrt(max(1, prod(summed)))
+    elif old.dim() > 1 and old.device.type != "meta":
+        bound = sqrt(3) * float(old.detach().double().square().mean().sqrt())
+    if kernel:  # a gain of one belongs to a norm; the gain of a depthwise convolution is a kernel
+        dims = [None if dim is None else _drawn(dim) for dim in dims]
+    return Edit(name, tuple(dims), shape, bound, f"{key}/{name}/{'x'.join(map(str, old.shape))}")
+
+
+def _drawn(dim: DimMap) -> DimMap:
+    fill = tuple(Fill.RANDOM if f is Fill.ONE else f for f in dim.fill)
+    return DimMap(dim.old_size, dim.source, dim.value, dim.gradient, fill)

@@ -1,0 +1,79 @@
+"""What a model looks like, to know whether a plan fits it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from growkit.axes.table import AxisTable
+from growkit.errors import PlanError
+from growkit.growth.plan import Fingerprint
+
+
+def fingerprint_of(table: AxisTable) -> Fingerprint:
+    """The fingerprint of the model that an axis table was made of."""
+    sizes = table.sizes
+    return Fingerprint(
+        {name: layout.shape(sizes) for name, layout in table.layouts.items()},
+        dict(table.modules),
+        {_number_key(n.path, n.index): n.value for n in table.numbers},
+    )
+
+
+def tensors_of(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters, then buffers, each once, by the first of its names."""
+    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+
+
+def module_types(model: nn.Module) -> dict[str, str]:
+    """Qualified type name of each module, by path."""
+    return {path: f"{type(m).__module__}.{type(m).__qualname__}" for path, m in model.named_modules()}
+
+
+def read_number(model: nn.Module, path: str, index: int | None) -> Any:
+    """The value of a number of a plan or table, None if the model has no such attribute."""
+    owner_path, _, attribute = path.rpartition(".")
+    try:
+        value = vars(model.get_submodule(owner_path)).get(attribute)
+        return value if index is None or value is None else value[index]
+    except (AttributeError, IndexError, TypeError):
+        return None
+
+
+def check_fingerprint(model: nn.Module, expected: Fingerprint) -> None:
+    """Passes if the model is as the plan describes it.
+
+    Raises:
+        PlanError: with the first differences.
+    """
+    tensors = {name: tuple(t.shape) for name, t in tensors_of(model).items()}
+    differences = [*_differences("tensor", expected.tensors, tensors)]
+    differences += _differences("module", expected.modules, module_types(model))
+    for key, value in expected.numbers.items():
+        path, _, index = key.partition("#")
+        found = read_number(model, path, int(index) if index else None)
+        if found != value:
+            differences.append(f"number {key}: the plan says {value}, the model has {found}")
+    if differences:
+        more = f" (and {len(differences) - 3} more)" if len(differences) > 3 else ""
+        raise PlanError(
+            f"a plan for another model: {'; '.join(differences[:3])}{more}",
+            "the model that the plan was made for, or a fresh one of the same sizes",
+            "make the plan anew with make_plan(discover(model, ...)), or build the model as it was before the growth",
+        )
+
+
+def _number_key(path: str, index: int | None) -> str:
+    return path if index is None else f"{path}#{index}"
+
+
+def _differences(what: str, expected: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:
+    for name in expected | found:
+        if name not in found:
+            yield f"{what} {name!r} is missing"
+        elif name not in expected:
+            yield f"{what} {name!r} is not in the plan"
+        elif expected[name] != found[name]:
+            yield f"{what} {name!r}: the plan says {expected[name]}, the model has {found[name]}"

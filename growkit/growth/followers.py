@@ -1,0 +1,90 @@
+"""Copies of a model that must grow with it: averages of its weights, as modules or as mappings of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, MutableMapping
+
+from torch import Tensor, nn
+
+from growkit.errors import PlanError
+from growkit.growth.fingerprint import tensors_of
+from growkit.growth.journal import Journal
+from growkit.growth.plan import Fingerprint
+from growkit.growth.replace import insert_blocks, renames, replace_numbers, replace_tensors
+from growkit.growth.resolve import Resolved
+
+Follower = nn.Module | MutableMapping[str, Tensor]
+
+_WRAPPERS = ("module", "_orig_mod")
+"""Attributes under which wrappers such as `AveragedModel` keep the model."""
+
+
+def as_followers(followers: Follower | Iterable[Follower] | None, fingerprint: Fingerprint) -> tuple[Follower, ...]:
+    """The followers, wrappers removed, checked against what the plan says of the model.
+
+    Raises:
+        PlanError: a follower is neither module nor mapping, or its tensors are not those of the model.
+    """
+    if followers is None:
+        return ()
+    if isinstance(followers, nn.Module | Mapping):
+        followers = (followers,)
+    return tuple(_checked(follower, fingerprint) for follower in followers)
+
+
+def grow_follower(follower: Follower, resolved: Resolved, journal: Journal) -> None:
+    """The same growth, with the same drawn entries, on a follower."""
+    plan = resolved.plan
+    if isinstance(follower, nn.Module):
+        for _ in replace_tensors(follower, resolved.edits, journal):
+            pass
+        replace_numbers(follower, plan.numbers, journal)
+        for step in plan.depth:
+            insert_blocks(follower, step, journal)
+        return
+    for name, edit in resolved.edits.items():
+        if name in follower:
+            journal.set_item(follower, name, edit.value(follower[name]))
+    for step in plan.depth:
+        moved = renames(list(follower), step)
+        items = {moved.get(name, name): tensor for name, tensor in follower.items()}
+        for number, insertion in enumerate(step.insertions):
+            source, new = f"{step.container}.{insertion.source}.", f"{step.container}.{insertion.position + number}."
+            bypassed = tuple(path + "." for path in insertion.bypassed)
+            for name, tensor in follower.items():
+                inner = name.removeprefix(source)
+                if name.startswith(source) and not inner.startswith(bypassed):
+                    items[new + inner] = tensor.new_zeros(tensor.shape) if inner in insertion.silenced else tensor.clone()
+        journal.replace_items(follower, list(items.items()))
+
+
+def _checked(follower: Follower, fingerprint: Fingerprint) -> Follower:
+    if isinstance(follower, nn.Module):
+        inner: nn.Module = follower
+        while not _fits(tensors_of(inner), fingerprint, every=True):
+            wrapped = next((m for w in _WRAPPERS if isinstance(m := getattr(inner, w, None), nn.Module)), None)
+            if wrapped is None:
+                raise _misfit(f"a module {type(follower).__name__} whose tensors differ from the model's")
+            inner = wrapped
+        return inner
+    if not isinstance(follower, MutableMapping):
+        raise _misfit(f"an object of type {type(follower).__name__}")
+    if not _fits(follower, fingerprint, every=False):
+        raise _misfit(f"a mapping with the keys {sorted(follower)[:3]}... that does not hold the model's tensors")
+    return follower
+
+
+def _fits(tensors: Mapping[str, Tensor], fingerprint: Fingerprint, every: bool) -> bool:
+    expected = fingerprint.tensors
+    known = [name for name in tensors if name in expected]
+    if any(tuple(tensors[name].shape) != expected[name] for name in known):
+        return False
+    return len(known) == len(expected) if every else bool(known)
+
+
+def _misfit(given: str) -> PlanError:
+    return PlanError(
+        f"as follower, {given}",
+        "modules of the model's structure (also inside AveragedModel), or mappings from its tensor names to tensors",
+        "pass what follows this model, made before this growth",
+    )

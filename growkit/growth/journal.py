@@ -1,0 +1,73 @@
+"""Writes that can be taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping, MutableSequence
+from typing import Any
+
+_MISSING = object()
+
+
+class Journal:
+    """Remembers how to undo each write, in order.
+
+    With `keep=False` it remembers nothing, so that old tensors are freed as soon as they are replaced.
+    """
+
+    def __init__(self, keep: bool = True):
+        self.keep = keep
+        self.writes = 0
+        self._undo: list[Callable[[], object]] = []
+
+    def set_item(self, mapping: MutableMapping[Any, Any], key: Any, value: Any) -> None:
+        """`mapping[key] = value`"""
+        old = mapping.get(key, _MISSING)
+        if old is _MISSING:
+            self._did(lambda: mapping.pop(key))
+        else:
+            self._did(lambda: mapping.__setitem__(key, old))
+        mapping[key] = value
+
+    def del_item(self, mapping: MutableMapping[Any, Any], key: Any) -> None:
+        """`del mapping[key]`"""
+        old = mapping[key]
+        self._did(lambda: mapping.__setitem__(key, old))
+        del mapping[key]
+
+    def replace_items(self, mapping: MutableMapping[Any, Any], items: list[tuple[Any, Any]]) -> None:
+        """The mapping holds exactly `items`, in this order."""
+        old = list(mapping.items())
+
+        def restore() -> None:
+            mapping.clear()
+            mapping.update(old)
+
+        self._did(restore)
+        mapping.clear()
+        mapping.update(items)
+
+    def set_element(self, sequence: MutableSequence[Any], index: int, value: Any) -> None:
+        """`sequence[index] = value`"""
+        old = sequence[index]
+        self._did(lambda: sequence.__setitem__(index, old))
+        sequence[index] = value
+
+    def set_elements(self, sequence: MutableSequence[Any], values: list[Any]) -> None:
+        """`sequence[:] = values`"""
+        old = list(sequence)
+        self._did(lambda: sequence.__setitem__(slice(None), old))
+        sequence[:] = values
+
+    def set_attribute(self, owner: object, name: str, value: Any) -> None:
+        """`owner.name = value`, past any `__setattr__` of the class."""
+        self.set_item(vars(owner), name, value)
+
+    def undo(self) -> None:
+        """Takes every write back, last first."""
+        while self._undo:
+            self._undo.pop()()
+
+    def _did(self, undo: Callable[[], object]) -> None:
+        self.writes += 1
+        if self.keep:
+            self._undo.append(undo)

@@ -1,0 +1,57 @@
+"""From what a user asks for to a plan."""
+
+from __future__ import annotations
+
+from growkit.axes.table import AxisTable
+from growkit.errors import PlanError
+from growkit.growth.depth import Deepen, depth_steps
+from growkit.growth.fingerprint import fingerprint_of
+from growkit.growth.plan import Plan
+from growkit.growth.width import Methods, Widen, number_steps, twins, width_steps
+
+
+def make_plan(
+    axes: AxisTable,
+    widen: Widen | None = None,
+    deepen: Deepen | None = None,
+    *,
+    method: Methods = None,
+    seed: int = 0,
+    growth: int = 0,
+) -> Plan:
+    """A checked plan; nothing is changed.
+
+    Args:
+        axes: the table that `discover` gave for the model as it is now.
+        widen: axis name, glob or attribute -> new size (int) or factor (float).
+        deepen: container path -> new number of blocks (int), or `Insert(at=[...])`.
+        method: None (best for the kind of axis), a method for all, or {name: method}.
+        seed, growth: key of what is drawn for new units; `growth` numbers the growths of one run.
+
+    Raises:
+        NameLookupError: a name is unknown or ambiguous.
+        SizeError, AxisLockedError, TieError: a size cannot be reached, and what can.
+        DepthError: blocks that cannot start as the identity.
+        PlanError: nothing is asked for.
+    """
+    if not widen and not deepen:
+        raise PlanError(
+            "a growth that asks for nothing",
+            "widen={name: size or factor}, deepen={container: length}, or both",
+            "print the axis table to see what can grow",
+        )
+    width = width_steps(axes, widen or {}, method)
+    grown = {step.axis for step in width}
+    layouts = {name: str(layout) for name, layout in axes.layouts.items() if grown & set(layout.axes())}
+    involved = {axis for name in layouts for axis in axes.layouts[name].axes()}
+    return Plan(
+        width=width,
+        depth=depth_steps(axes, deepen or {}),
+        numbers=number_steps(axes, width),
+        layouts=layouts,
+        sizes={axis.name: axis.size for axis in axes if axis.name in involved},
+        fingerprint=fingerprint_of(axes),
+        seed=seed,
+        growth=growth,
+        warnings=twins(axes, width),
+    )

@@ -1,0 +1,108 @@
+"""Writes of a growth into modules: tensors, numbers, blocks. Every write goes through the journal."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from growkit.growth.edits import Edit
+from growkit.growth.fingerprint import tensors_of
+from growkit.growth.journal import Journal
+from growkit.growth.plan import DepthStep, NumberStep
+from growkit.growth.resolve import container_of
+
+
+def replace_tensors(
+    module: nn.Module, edits: Mapping[str, Edit], journal: Journal
+) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Puts the grown tensors in place, one after the other, and yields (name, old, new) for each.
+
+    Each is written to every module that holds the old one, so ties stay ties. New parameters keep
+    `requires_grad` and the attributes of the old.
+    """
+    places: dict[int, list[tuple[dict[str, Any], str]]] = defaultdict(list)
+    for owner in module.modules():
+        for store in (owner._parameters, owner._buffers):
+            for attribute, tensor in store.items():
+                if tensor is not None:
+                    places[id(tensor)].append((store, attribute))
+    tensors = tensors_of(module)
+    for name, edit in edits.items():
+        old = tensors.pop(name)
+        new = edit.value(old)
+        if isinstance(old, nn.Parameter):
+            new = nn.Parameter(new, old.requires_grad)
+            vars(new).update(vars(old))
+        for store, attribute in places[id(old)]:
+            journal.set_item(store, attribute, new)
+        yield name, old, new
+
+
+def replace_numbers(module: nn.Module, steps: tuple[NumberStep, ...], journal: Journal) -> None:
+    """Brings the ints that modules keep in line with the grown axes."""
+    for step in steps:
+        path, _, attribute = step.path.rpartition(".")
+        owner = module.get_submodule(path)
+        value: Any = step.new
+        if step.index is not None:
+            old = vars(owner)[attribute]
+            value = type(old)([*old[: step.index], step.new, *old[step.index + 1 :]])
+        journal.set_attribute(owner, attribute, value)
+
+
+def insert_blocks(module: nn.Module, step: DepthStep, journal: Journal) -> list[tuple[int, int]]:
+    """Inserts the new blocks of one step; gives (new index, new index of its source) for each.
+
+    A new block is a deep copy of its source, in eval or training mode as it; parameters that write to the
+    stream are zero.
+    """
+    container = container_of(module, step.container)
+    old = list(container._modules.values())
+    blocks: list[nn.Module | None] = []
+    moved: dict[int, int] = {}
+    created: list[tuple[int, int]] = []
+    for position in range(len(old) + 1):
+        for insertion in step.insertions:
+            if insertion.position == position:
+                source = old[insertion.source]
+                assert source is not None
+                created.append((len(blocks), insertion.source))
+                blocks.append(identity_block(source, insertion.silenced, insertion.bypassed))
+        if position < len(old):
+            moved[position] = len(blocks)
+            blocks.append(old[position])
+    journal.replace_items(container._modules, [(str(i), block) for i, block in enumerate(blocks)])
+    return [(new, moved[source]) for new, source in created]
+
+
+@torch.no_grad()
+def identity_block(source: nn.Module, silenced: tuple[str, ...], bypassed: tuple[str, ...]) -> nn.Module:
+    """A deep copy of a block that returns its input: `silenced` parameters are zero, `bypassed` modules `Identity`."""
+    block = copy.deepcopy(source)
+    for name in silenced:
+        block.get_parameter(name).zero_()
+    for path in bypassed:
+        parent, _, name = path.rpartition(".")
+        old = block.get_submodule(path)
+        setattr(block.get_submodule(parent), name, nn.Identity().train(old.training))
+    for parameter in block.parameters():
+        parameter.grad = None
+    return block
+
+
+def renames(model_names: list[str], step: DepthStep) -> dict[str, str]:
+    """New name of each tensor or module of the container that moved."""
+    prefix = step.container + "." if step.container else ""
+    found = {}
+    for name in model_names:
+        if name.startswith(prefix):
+            index, dot, rest = name.removeprefix(prefix).partition(".")
+            shift = sum(i.position <= int(index) for i in step.insertions) if index.isdigit() else 0
+            if shift:
+                found[name] = f"{prefix}{int(index) + shift}{dot}{rest}"
+    return found

@@ -1,0 +1,88 @@
+"""What a growth did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import nn
+
+from growkit.axes.table import AxisTable
+from growkit.growth.plan import Plan
+from growkit.growth.verify import Verification
+from growkit.optim.remap import SlotReport
+
+
+@dataclass(frozen=True)
+class TensorChange:
+    """One parameter or buffer that grew: its shapes, and how many entries are new rather than mapped."""
+
+    name: str
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    new_entries: int
+
+
+@dataclass(frozen=True)
+class Size:
+    """Size of a model: parameters, bytes of parameters and buffers, FLOPs on the example inputs (None if not run)."""
+
+    parameters: int
+    bytes: int
+    flops: int | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a growth did.
+
+    `slots`: optimizer state of each parameter, each slot exact, approximate or new, with the reason;
+    `renames`: old name -> new name of what moved; `new_parameters`: parameters of new blocks;
+    `unoptimized`: grown or new parameters that no given optimizer holds; `foreign`: parameters that optimizers
+    hold and the model does not, untouched; `learning_rate_factors`: what would keep the training of the old
+    function as it was (not applied); `verification`: None if no example inputs were given; `table`: the axes
+    after the growth, as traced again.
+    """
+
+    model: nn.Module
+    plan: Plan
+    before: Size
+    after: Size
+    tensors: tuple[TensorChange, ...]
+    slots: Mapping[str, tuple[SlotReport, ...]]
+    renames: Mapping[str, str]
+    new_parameters: tuple[str, ...]
+    unoptimized: tuple[str, ...]
+    foreign: tuple[str, ...]
+    learning_rate_factors: Mapping[str, float]
+    warnings: tuple[str, ...]
+    verification: Verification | None = None
+    table: AxisTable | None = None
+
+    def __str__(self) -> str:
+        width = max([len(t.name) for t in self.tensors] + [len("tensor")])
+        lines = [str(self.plan), "", f"{'tensor':{width}}  before -> after (new entries)   optimizer state"]
+        for tensor in self.tensors:
+            shapes = f"{_shape(tensor.before)} -> {_shape(tensor.after)} ({tensor.new_entries})"
+            slots = ", ".join(f"{s.slot} {s.status}" for s in self.slots.get(tensor.name, ()))
+            lines.append(f"{tensor.name:{width}}  {shapes:30}  {slots or '-'}")
+        reasons = {s.reason for slots in self.slots.values() for s in slots if s.status == "approximate"}
+        lines += [f"approximate: {reason}" for reason in sorted(reasons)]
+        if self.new_parameters:
+            lines.append(f"new: {len(self.new_parameters)} parameters in new blocks, {self.new_parameters[0]} ...")
+        if self.unoptimized:
+            lines.append(f"in no given optimizer: {', '.join(self.unoptimized)}")
+        if self.foreign:
+            lines.append(f"left alone, not of this model: {', '.join(self.foreign)}")
+        lines += [f"warning: {warning}" for warning in self.warnings]
+        lines.append(
+            f"parameters {self.before.parameters} -> {self.after.parameters}, "
+            f"bytes {self.before.bytes} -> {self.after.bytes}"
+            + ("" if self.after.flops is None else f", FLOPs {self.before.flops} -> {self.after.flops}")
+        )
+        lines.append(str(self.verification) if self.verification else "not verified: no example inputs were given")
+        return "\n".join(lines)
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "scalar"

@@ -1,0 +1,78 @@
+"""The only writer: one growth on a model, its optimizers and followers, all or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from growkit.growth.followers import Follower, grow_follower
+from growkit.growth.journal import Journal
+from growkit.growth.replace import insert_blocks, renames, replace_numbers, replace_tensors
+from growkit.growth.resolve import Resolved, container_of
+from growkit.growth.slots import adopt, move_state, rename
+from growkit.optim.check import CheckedOptimizer
+from growkit.optim.remap import SlotReport
+from growkit.optim.rules import NewState
+
+
+@dataclass
+class Changes:
+    """What was written: state slots by old parameter name, names that moved, and names of new parameters.
+
+    `unoptimized`: names of grown and new parameters that no optimizer holds.
+    """
+
+    slots: dict[str, tuple[SlotReport, ...]] = field(default_factory=dict)
+    renames: dict[str, str] = field(default_factory=dict)
+    new_parameters: tuple[str, ...] = ()
+    unoptimized: tuple[str, ...] = ()
+
+
+def commit(
+    model: nn.Module,
+    resolved: Resolved,
+    optimizers: Sequence[tuple[torch.optim.Optimizer, CheckedOptimizer]],
+    followers: Sequence[Follower],
+    new_state: NewState,
+    journal: Journal,
+) -> Changes:
+    """Writes a growth that was checked. Followers first, since they need the edits only.
+
+    If anything raises, `journal.undo()` takes all of it back.
+    """
+    changes = Changes()
+    for follower in followers:
+        grow_follower(follower, resolved, journal)
+    for name, old, new in replace_tensors(model, resolved.edits, journal):
+        for optimizer, checked in optimizers:
+            reports = move_state(optimizer, checked, resolved.edits[name], old, new, new_state, journal)
+            changes.slots[name] = changes.slots.get(name, ()) + reports
+    replace_numbers(model, resolved.plan.numbers, journal)
+    sources: dict[nn.Parameter, nn.Parameter] = {}
+    names = [name for name, _ in model.named_parameters()] + [name for name, _ in model.named_buffers()]
+    moved = {name: name for name in names}
+    for step in resolved.plan.depth:
+        created = insert_blocks(model, step, journal)
+        shifted = renames(list(moved.values()), step)
+        moved = {old: shifted.get(now, now) for old, now in moved.items()}
+        container = container_of(model, step.container)
+        for new_index, source_index in created:
+            source = dict(container[source_index].named_parameters())
+            sources |= {p: source[name] for name, p in container[new_index].named_parameters()}
+    held: set[nn.Parameter] = set()
+    for optimizer, _ in optimizers:
+        if sources:
+            adopt(optimizer, model, sources, journal)
+            rename(optimizer, model, journal)
+        held |= {p for group in optimizer.param_groups for p in group["params"]}
+    now = dict(model.named_parameters())
+    grown = {moved.get(name, name) for name in resolved.edits}
+    changes.renames = {old: new for old, new in moved.items() if old != new}
+    changes.new_parameters = tuple(name for name, p in now.items() if p in sources)
+    changes.unoptimized = tuple(
+        name for name, p in now.items() if optimizers and p not in held and p.requires_grad and (name in grown or p in sources)
+    )
+    return changes

@@ -1,0 +1,162 @@
+"""Which axes grow, to which sizes, by which methods: from a user's `widen` to width steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from growkit.axes.axis import Axis
+from growkit.axes.expressions import Role, leaves, size
+from growkit.axes.table import AxisTable
+from growkit.constraints.table import check, refusals
+from growkit.errors import SizeError, TieError
+from growkit.growth.plan import NumberStep, WidthStep
+from growkit.maps.methods.table import method as method_of
+
+Widen = Mapping[str, int | float]
+Methods = str | Mapping[str, str] | None
+
+
+def width_steps(table: AxisTable, widen: Widen, methods: Methods = None) -> tuple[WidthStep, ...]:
+    """The steps that a user asked for, checked: names, sizes, locks, constraints, ties.
+
+    Args:
+        table: the axes of the model.
+        widen: name -> new size (int) or factor (float).
+        methods: one method for all, or {name: method}; None takes the best for the kind of axis.
+
+    Raises:
+        NameLookupError, SizeError, AxisLockedError, TieError: see there.
+    """
+    sizes = _new_sizes(table, widen)
+    _check_ties(table, sizes)
+    asked = _asked_methods(table, methods)
+    chosen: dict[str, str] = {}
+    # a stream takes the method that suits the axes that read it, so it comes last
+    for axis in sorted((table.by_name[name] for name in sizes), key=lambda axis: axis.kind == "stream"):
+        name = asked.get(axis.name) or _default_method(table, axis, sizes[axis.name], chosen)
+        check(axis, method_of(name).make(axis.size, sizes[axis.name]), name)
+        chosen[axis.name] = name
+    return tuple(WidthStep(name, table.by_name[name].size, new, chosen[name]) for name, new in sizes.items())
+
+
+def number_steps(table: AxisTable, steps: tuple[WidthStep, ...]) -> tuple[NumberStep, ...]:
+    """The ints that follow the growing axes."""
+    sizes = table.sizes | {step.axis: step.new for step in steps}
+    return tuple(
+        NumberStep(number.path, number.index, number.value, new)
+        for number in table.numbers
+        if (new := size(number.sizes[0], sizes)) != number.value
+    )
+
+
+def twins(table: AxisTable, steps: tuple[WidthStep, ...]) -> tuple[str, ...]:
+    """Warnings about copies that nothing will ever tell apart."""
+    fresh = {step.axis for step in steps if step.method == "fresh"}
+    return tuple(
+        f"copies on {step.axis!r} stay equal to each other: no axis that reads them grows by 'fresh'"
+        for step in steps
+        if step.method == "copy" and not _read_by(table, step.axis, fresh)
+    )
+
+
+def _new_sizes(table: AxisTable, widen: Widen) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for name, wanted in widen.items():
+        group = table[name]
+        changed = False
+        for axis in group:
+            new = _size(name, axis, wanted)
+            if sizes.get(axis.name, new) != new:
+                raise SizeError(
+                    f"axis {axis.name!r} is asked to grow to {sizes[axis.name]} and to {new} (by {name!r})",
+                    "one size per axis",
+                    "name each axis once in widen",
+                )
+            if new != axis.size:
+                sizes[axis.name] = new
+                changed = True
+        if not changed:
+            raise SizeError(
+                f"{name!r}: {wanted!r} changes nothing, the size is {group[0].size} already",
+                f"a size above {group[0].size}, or a factor above 1.0",
+                "drop this entry of widen, or ask for more",
+            )
+    return sizes
+
+
+def _size(name: str, axis: Axis, wanted: int | float) -> int:
+    if isinstance(wanted, bool) or not isinstance(wanted, int | float):
+        raise SizeError(
+            f"{name!r}: {wanted!r} of type {type(wanted).__name__}",
+            "an int, the new size, or a float, the factor",
+            f"write for instance {2 * axis.size} or 2.0",
+        )
+    if isinstance(wanted, float):
+        exact = axis.size * wanted
+        new = round(exact)
+        if abs(exact - new) > 1e-6:
+            near = sorted({int(exact), int(exact) + 1} - {axis.size})
+            raise SizeError(
+                f"{name!r}: factor {wanted!r} of axis {axis.name!r} ({axis.size} units) gives {exact:g}",
+                "a factor that gives a whole number",
+                f"ask for a size instead: {' or '.join(map(str, near))}",
+            )
+    else:
+        new = wanted
+    if new < axis.size:
+        factor = f"; for a factor write {float(wanted)!r}" if isinstance(wanted, int) and 1 < wanted <= 16 else ""
+        raise SizeError(
+            f"{name!r}: {wanted!r} would shrink axis {axis.name!r} from {axis.size} to {new}",
+            f"sizes above {axis.size}: growkit only grows",
+            f"ask for a larger size{factor}",
+        )
+    return new
+
+
+def _asked_methods(table: AxisTable, methods: Methods) -> dict[str, str]:
+    if methods is None:
+        return {}
+    if isinstance(methods, str):
+        method_of(methods)
+        return {axis.name: methods for axis in table}
+    asked = {}
+    for name, method in methods.items():
+        method_of(method)
+        asked |= {axis.name: method for axis in table[name]}
+    return asked
+
+
+def _default_method(table: AxisTable, axis: Axis, new: int, chosen: Mapping[str, str]) -> str:
+    fresh = {name for name, method in chosen.items() if method == "fresh"}
+    copy_first = axis.kind == "stream" and _read_by(table, axis.name, fresh)
+    names = ("copy", "fresh") if copy_first else ("fresh", "copy")
+    for name in names:
+        if not axis.locked and not any(refusals(axis, method_of(name).make(axis.size, new))):
+            return name
+    return "copy"  # refused as well, with the sizes that would do
+
+
+def _read_by(table: AxisTable, axis: str, readers: set[str]) -> bool:
+    """Whether some tensor consumes `axis` and produces one of the readers."""
+    for layout in table.layouts.values():
+        roles = {(leaf.axis, leaf.role) for leaf in layout}
+        if (axis, Role.CONSUMES) in roles and any((reader, Role.PRODUCES) in roles for reader in readers):
+            return True
+    return False
+
+
+def _check_ties(table: AxisTable, sizes: Mapping[str, int]) -> None:
+    after = table.sizes | sizes
+    tied = [(f"the number {n.path!r}", n.sizes) for n in table.numbers]
+    tied += [(f"{e.where} (equal parts)", e.sizes) for e in table.equalities]
+    for what, expressions in tied:
+        if len({size(expression, after) for expression in expressions}) > 1:
+            axes = sorted({leaf.axis for expression in expressions for leaf in leaves(expression)})
+            factor = max(after[axis] / table.sizes[axis] for axis in axes)
+            complete = {axis: round(table.sizes[axis] * factor) for axis in axes}
+            raise TieError(
+                f"{what} sizes {', '.join(repr(axis) for axis in axes)}, which would become "
+                + ", ".join(str(after[axis]) for axis in axes),
+                "growing them together, so that the number stays true",
+                f"pass widen={dict(sizes) | complete!r}",
+            )

@@ -24,12 +24,12 @@ class SelfAttention(nn.Module):
 
     growkit_sizes: ClassVar[dict[str, str]] = {"num_heads": "query.weight[0].0"}
     growkit_layouts: ClassVar[dict[str, str]] = {
-        "pos_bias_u": "heads:produces head_dim:produces",
-        "pos_bias_v": "heads:produces head_dim:produces",
         "norm.weight": "stream:gain",
         "norm.bias": "stream:bias",
         "query.weight": "(heads head_dim):produces stream:consumes",
         "query.bias": "(heads head_dim):produces",
+        "pos_bias_u": "heads:produces head_dim:produces",
+        "pos_bias_v": "heads:produces head_dim:produces",
         "key.weight": "(heads head_dim):produces stream:consumes",
         "key.bias": "(heads head_dim):produces",
         "value.weight": "(heads value_dim):produces stream:consumes",
@@ -37,6 +37,11 @@ class SelfAttention(nn.Module):
         "position.weight": "(heads head_dim):produces position:consumes",
         "out.weight": "stream:produces (heads value_dim):consumes",
         "out.bias": "stream:produces",
+    }
+    growkit_passages: ClassVar[dict[str, tuple[str, ...]]] = {
+        "stream": ("layer_norm norm",),
+        "heads": ("per_head",),
+        "head_dim": ("contracted_activations", "size_as_number"),
     }
 
     def __init__(self, model_dim: int, *, num_heads: int, head_dim: int, position_dim: int, dropout: float = 0.0):

@@ -21,6 +21,7 @@ class ConformerBlock(nn.Module):
     """
 
     growkit_layouts: ClassVar[dict[str, str]] = {"final_norm.weight": "stream:gain", "final_norm.bias": "stream:bias"}
+    growkit_passages: ClassVar[dict[str, tuple[str, ...]]] = {"stream": ("residual", "layer_norm final_norm")}
 
     def __init__(
         self,

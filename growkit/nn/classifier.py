@@ -16,6 +16,7 @@ class ConformerClassifier(nn.Module):
         "output.weight": "output:produces stream:consumes",
         "output.bias": "output:produces",
     }
+    growkit_passages: ClassVar[dict[str, tuple[str, ...]]] = {"output": ("output",)}
 
     def __init__(self, encoder: ConformerEncoder, num_classes: int):
         super().__init__()

@@ -38,6 +38,10 @@ class ConvModule(nn.Module):
         "pointwise2.weight": "stream:produces channels:consumes",
         "pointwise2.bias": "stream:produces",
     }
+    growkit_passages: ClassVar[dict[str, tuple[str, ...]]] = {
+        "stream": ("layer_norm norm",),
+        "channels": ("gate", "depthwise_conv depthwise", "batch_norm batch_norm", "pointwise:silu"),
+    }
 
     def __init__(self, model_dim: int, *, conv_channels: int, kernel_size: int, dropout: float = 0.0):
         super().__init__()

@@ -30,6 +30,7 @@ class ConformerEncoder(nn.Module):
         "input_projection.weight": "stream:produces input:consumes",
         "input_projection.bias": "stream:produces",
     }
+    growkit_passages: ClassVar[dict[str, tuple[str, ...]]] = {"input": ("input",)}
 
     def __init__(
         self,

@@ -23,6 +23,10 @@ class FeedForward(nn.Module):
         "linear2.weight": "stream:produces hidden:consumes",
         "linear2.bias": "stream:produces",
     }
+    growkit_passages: ClassVar[dict[str, tuple[str, ...]]] = {
+        "stream": ("layer_norm norm",),
+        "hidden": ("pointwise:silu",),
+    }
 
     def __init__(self, model_dim: int, ffn_dim: int, dropout: float = 0.0):
         super().__init__()
@@ -33,5 +37,6 @@ class FeedForward(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Treats each frame on its own. x: 'batch time model'."""
         hidden = self.dropout(F.silu(self.linear1(self.norm(x))))
         return self.dropout(self.linear2(hidden))

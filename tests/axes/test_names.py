@@ -1,0 +1,73 @@
+"""Names of axes: exact, by glob, by attribute, by ending; unknown and ambiguous ones."""
+
+import pytest
+
+from growkit.axes.axis import Axis, Number, Occurrence
+from growkit.axes.expressions import Leaf, Product, Role
+from growkit.axes.names import find
+from growkit.errors import NameLookupError
+
+
+def axis(name: str, size: int, kind: str, *others: Occurrence) -> Axis:
+    return Axis(name, size, kind, others)
+
+
+STREAM = axis("input.weight[0]", 4, "stream", *(Occurrence(f"layers.{i}.fc1.weight", 1, 0, None, Role.CONSUMES) for i in (0, 1)))
+FFN = [axis(f"layers.{i}.fc1.weight[0]", 8, "hidden", Occurrence(f"layers.{i}.fc2.weight", 1, 0, None, Role.CONSUMES)) for i in (0, 1)]
+HEADS = [axis(f"layers.{i}.query.weight[0].0", 2, "heads") for i in (0, 1)]
+DIM = axis("layers.0.query.weight[0].1", 3, "head_dim")
+AXES = [STREAM, *FFN, *HEADS, DIM]
+NUMBERS = [
+    *(Number(f"layers.{i}.ffn_dim", None, 8, (Leaf(FFN[i].name),), False) for i in (0, 1)),
+    *(Number(f"layers.{i}.num_heads", None, 2, (Leaf(HEADS[i].name),), True) for i in (0, 1)),
+    Number("layers.0.width", None, 6, (Product((Leaf(HEADS[0].name), Leaf(DIM.name))),), True),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("input.weight[0]", [STREAM]),
+        ("layers.1.fc1.weight[1]", [STREAM]),
+        ("layers.1.fc2.weight[1]", [FFN[1]]),
+        ("layers.*.fc1.weight[0]", FFN),
+        ("layers.*.weight[0]", None),
+        ("**.weight[0]", [STREAM, *FFN]),
+        ("**.query.weight[0].0", HEADS),
+        ("ffn_dim", FFN),
+        ("layers.1.ffn_dim", [FFN[1]]),
+        ("layers.*.num_heads", HEADS),
+        ("query.weight[0].1", [DIM]),
+    ],
+)
+def test_found(name: str, expected: list[Axis] | None) -> None:
+    if expected is None:
+        with pytest.raises(NameLookupError, match="fits no axis"):
+            find(name, AXES, NUMBERS)
+    else:
+        assert list(find(name, AXES, NUMBERS)) == expected
+
+
+def test_ambiguous_endings_list_the_candidates() -> None:
+    with pytest.raises(NameLookupError) as caught:
+        find("fc1.weight[0]", AXES, NUMBERS)
+    assert caught.value.given == "the name 'fc1.weight[0]' fits 2 axes"
+    assert "layers.0.fc1.weight[0] (hidden, 8), layers.1.fc1.weight[0] (hidden, 8)" in caught.value.allowed
+    assert "'**.fc1.weight[0]'" in caught.value.next_step
+
+
+def test_an_attribute_of_unlike_axes_is_ambiguous() -> None:
+    with pytest.raises(NameLookupError, match=r"'width' fits 2 axes"):
+        find("width", AXES, NUMBERS)
+
+
+@pytest.mark.parametrize(("name", "near"), [("ffn_dims", "'ffn_dim'"), ("layers.0.fc1.wieght[0]", "'layers.0.fc1.weight[0]'"), ("num_head", "'num_heads'")])
+def test_unknown_names_get_the_nearest(name: str, near: str) -> None:
+    with pytest.raises(NameLookupError) as caught:
+        find(name, AXES, NUMBERS)
+    assert near in caught.value.next_step
+
+
+def test_nothing_near() -> None:
+    with pytest.raises(NameLookupError, match="print the axis table"):
+        find("@@@@", AXES, NUMBERS)

@@ -1,0 +1,18 @@
+"""The methods by name."""
+
+import pytest
+
+from growkit.errors import MapError
+from growkit.maps.methods.table import METHODS, method
+
+
+def test_every_method_keeps_the_old_units() -> None:
+    for name in METHODS:
+        made = method(name).make(3, 7)
+        assert made.source[:3] == (0, 1, 2)
+        assert made.new_size == 7
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(MapError, match=r"method 'coppy'\n  allowed: copy, fresh\n  next step: did you mean 'copy'\?"):
+        method("coppy")

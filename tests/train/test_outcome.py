@@ -1,0 +1,53 @@
+"""Return values of train steps."""
+
+import pytest
+import torch
+
+from growkit.errors import EngineError
+from growkit.train.outcome import as_outcome
+
+
+def loss(value: float = 2.0) -> torch.Tensor:
+    return torch.tensor(value, requires_grad=True) * 1
+
+
+def test_a_loss_alone() -> None:
+    given = loss()
+    outcome = as_outcome(given)
+    assert outcome.loss.grad_fn is not None
+    assert outcome.metrics == {"loss": 2.0}
+    assert not outcome.metrics["loss"].requires_grad
+
+
+def test_a_dict_with_metrics_of_all_scalar_kinds() -> None:
+    outcome = as_outcome({"loss": loss(), "accuracy": torch.tensor([0.5]), "tokens": 12, "scale": loss(3.0)})
+    assert {name: float(value) for name, value in outcome.metrics.items()} == {
+        "loss": 2.0,
+        "accuracy": 0.5,
+        "tokens": 12.0,
+        "scale": 3.0,
+    }
+    assert not outcome.metrics["scale"].requires_grad
+
+
+def test_a_detached_outcome_holds_no_graph() -> None:
+    assert as_outcome(loss()).detached().loss.grad_fn is None
+
+
+@pytest.mark.parametrize(
+    ("result", "given"),
+    [
+        (None, "train_step returned NoneType as its loss"),
+        (1.5, "train_step returned float as its loss"),
+        ({"los": 1}, "train_step returned a dict with the keys ['los']"),
+        (torch.zeros(3, requires_grad=True), "train_step returned a loss of shape (3,)"),
+        (torch.tensor(1.0), "train_step returned a loss that depends on no trainable parameter"),
+        ({"loss": loss(), "scores": torch.zeros(2)}, "the metric 'scores' is a Tensor of shape (2,)"),
+        ({"loss": loss(), "name": "x"}, "the metric 'name' is a str"),
+        ({"loss": loss(), "step": 3}, "a metric named 'step'"),
+    ],
+)
+def test_anything_else_is_refused(result: object, given: str) -> None:
+    with pytest.raises(EngineError) as caught:
+        as_outcome(result)
+    assert caught.value.given == given

@@ -1,0 +1,34 @@
+"""Settings and their ranges."""
+
+import pytest
+
+from growkit.errors import SettingsError
+from growkit.train.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "given"),
+    [
+        ("learning_rate", -0.1, "learning_rate=-0.1"),
+        ("learning_rate", float("nan"), "learning_rate=nan"),
+        ("learning_rate", "fast", "learning_rate='fast' (str)"),
+        ("learning_rate", True, "learning_rate=True (bool)"),
+        ("accumulate_steps", 0, "accumulate_steps=0"),
+        ("accumulate_steps", 2.0, "accumulate_steps=2.0 (float)"),
+        ("accumulate_steps", None, "accumulate_steps=None (NoneType)"),
+        ("gradient_clip_norm", 0.0, "gradient_clip_norm=0.0"),
+        ("gradient_clip_norm", float("inf"), "gradient_clip_norm=inf"),
+        ("batch_size", 0, "batch_size=0"),
+        ("log_every", True, "log_every=True (bool)"),
+    ],
+)
+def test_a_value_out_of_range_or_of_the_wrong_type_is_refused(name: str, value: object, given: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        Settings(**{name: value})
+    assert caught.value.given == given
+
+
+def test_every_value_at_the_edge_is_taken() -> None:
+    settings = Settings(learning_rate=0.0, accumulate_steps=1, gradient_clip_norm=1e-9, batch_size=1, log_every=1)
+    assert settings.learning_rate == 0.0
+    assert Settings().learning_rate is None

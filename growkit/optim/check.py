@@ -57,7 +57,7 @@ def check_optimizer(
             f"an optimizer of class {qualified_name(kind)}, which has no rules for its state",
             f"{', '.join(registered())}, and subclasses of these that keep their `step`",
             f"use one of these, or give its rules: growkit.optim.table.register({kind.__name__}, "
-            "OptimizerSpec(state={key: rule}, couples_decay=...))",
+            "OptimizerSpec(state={key: rule}, couples_decay=..., update_degree=...))",
         )
     names: dict[int, str] = {}
     for name, parameter in model_parameters.items():

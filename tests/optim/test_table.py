@@ -10,7 +10,7 @@ from growkit.optim.rules import OptimizerSpec, Scalar
 from growkit.optim.sgd import SGD
 from growkit.optim.table import find_spec, qualified_name, register, registered
 
-SPEC = OptimizerSpec({"step": Scalar()}, lambda group: False)
+SPEC = OptimizerSpec({"step": Scalar()}, lambda group: False, 0)
 
 
 @pytest.fixture(autouse=True)

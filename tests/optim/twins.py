@@ -33,6 +33,11 @@ Maps = Mapping[str, AxisMap]
 Optimize = Callable[[list[Tensor]], torch.optim.Optimizer]
 
 
+def random_parameters(generator: torch.Generator) -> dict[str, Tensor]:
+    shapes = {name: Layout.parse(text).shape(SIZES) for name, text in LAYOUTS.items()}
+    return {n: torch.randn(s, generator=generator, dtype=torch.float64).requires_grad_() for n, s in shapes.items()}
+
+
 def forward(p: Mapping[str, Tensor], x: Tensor) -> Tensor:
     h = torch.tanh((x @ p["first"].T + p["first_bias"]) * p["gain"] + p["gain_bias"])
     return torch.tanh(h @ p["second"].T + p["second_bias"]) @ p["third"].T + p["third_bias"]
@@ -79,11 +84,7 @@ class Twins:
 
 def train_twins(optimize: Optimize, maps: Maps, seed: int, steps: int = 8) -> Twins:
     generator = torch.Generator().manual_seed(seed)
-    layouts = {name: Layout.parse(text) for name, text in LAYOUTS.items()}
-    small = {
-        name: torch.randn(layout.shape(SIZES), generator=generator, dtype=torch.float64).requires_grad_()
-        for name, layout in layouts.items()
-    }
+    small = random_parameters(generator)
     grown = {name: value.detach().requires_grad_() for name, value in mapped(small, maps).items()}
     optimizers = [optimize(list(small.values())), optimize(list(grown.values()))]
     deviation = 0.0
@@ -104,7 +105,7 @@ def train_twins(optimize: Optimize, maps: Maps, seed: int, steps: int = 8) -> Tw
         {name: dict(optimizers[0].state[p]) for name, p in small.items()},
         {name: dict(optimizers[1].state[p]) for name, p in grown.items()},
         optimizers[0].param_groups[0],
-        {name: [lift(dim, SIZES, axes) for dim in layout.dims] for name, layout in layouts.items()},
+        {name: [lift(dim, SIZES, axes) for dim in Layout.parse(text).dims] for name, text in LAYOUTS.items()},
         deviation,
     )
 

@@ -94,15 +94,13 @@ class Scalar:
 class OptimizerSpec:
     """The rule of each state key, whether weight decay enters the state, and the degree of the update.
 
-    `update_degree`: degree of the update in the gradients: 1 for SGD, 0 for Adam, whose update keeps its size when
-    all gradients double. `couples_decay` gives, for a parameter group, whether weight decay is added to the gradients before they are
-    accumulated. The state then holds a part that moves like the values. `update_degree`: degree of an update in the
+    `couples_decay` gives, for a parameter group, whether weight decay is added to the gradients before they are
+    accumulated; the state then holds a part that moves like the values. `update_degree`: degree of an update in the
     gradients, 1 for SGD, 0 where it is divided by their size.
     """
 
     state: Mapping[str, Rule]
     couples_decay: Callable[[Mapping[str, object]], bool]
-    update_degree: int
     update_degree: int
 
 

@@ -92,7 +92,7 @@ class Axes:
         if _size(a) != _size(b):
             raise Irreconcilable(f"sizes {_size(a)} and {_size(b)}")
         if len(a) == len(b) == 1:
-            self._unite(a[0], b[0])
+            self.identify(a[0], b[0])
         elif len(a) == 1:
             self._bind(a[0], Parts(Join.PRODUCT, tuple(b)))
         elif len(b) == 1:
@@ -106,7 +106,7 @@ class Axes:
         while a and b:
             x, y = a.pop(), b.pop()
             if x.size == y.size:
-                self._unite(x, y)
+                self.identify(x, y)
                 continue
             if x.size > y.size:
                 (a, x), (b, y) = (b, y), (a, x)
@@ -114,7 +114,12 @@ class Axes:
             self.unify([x], outer)
             b += inner[::-1]
 
-    def _unite(self, a: Node, b: Node) -> None:
+    def identify(self, a: Node, b: Node) -> None:
+        """As `unify` for two nodes; it also takes nodes of one unit, which `unify` passes over.
+
+        Raises:
+            Irreconcilable: their structures cannot both hold.
+        """
         a, b = self.root(a), self.root(b)
         if a is b:
             return
@@ -171,7 +176,7 @@ class Axes:
                 self.unify([x], self.cut([y], 0, x.size))
                 b.append(self.join(rest))
             else:
-                self._unite(x, y)
+                self.identify(x, y)
 
     # Structure
 
@@ -182,7 +187,7 @@ class Axes:
             if shared.parts:
                 pieces = tuple(self.node(part.size, shared.named) for part in shared.parts.nodes)
                 for piece, part in zip(pieces, shared.parts.nodes, strict=True):
-                    self._unite(part, piece)
+                    self.identify(part, piece)
                 node.parts = Parts(shared.parts.join, pieces)
         return node.parts
 
@@ -282,10 +287,11 @@ class Axes:
         return [leaf for part in parts.nodes for leaf in self.leaf_nodes(part)] if parts else [node]
 
     def expression(self, node: Node) -> Expression:
-        """The structure of a node; leaves are called by the serial number of their root."""
+        """The structure of a node with its roles; leaves are called by the serial number of their root."""
         parts = self.parts(node)
         if parts is None:
-            return Leaf(str(self.root(node).serial))
+            role = next(iter(node.roles)) if len(node.roles) == 1 else None
+            return Leaf(str(self.root(node).serial), role)
         children: list[Expression] = []
         kind = Product if parts.join is Join.PRODUCT else Concat
         for child in map(self.expression, parts.nodes):

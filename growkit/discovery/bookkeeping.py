@@ -1,0 +1,99 @@
+"""Ints that modules keep for the reader or for printing, and that must stay true."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from torch import nn
+
+from growkit.axes.expressions import Concat, Expression, Leaf, Product, leaves, size
+from growkit.axes.layouts import Layout
+from growkit.axes.table import Number
+from growkit.errors import LayoutError
+
+_DIM = re.compile(r"(?P<tensor>[\w.]+)\[(?P<dim>\d+)\](\.(?P<factor>\d+))?")
+
+
+def _convolution(module: Any) -> dict[str, str]:
+    return {"out_channels": "weight[0]", "in_channels": "weight[1]" if module.groups == 1 else "weight[0]"}
+
+
+KEPT: dict[type[nn.Module], Callable[[Any], dict[str, str]]] = {
+    nn.Linear: lambda module: {"out_features": "weight[0]", "in_features": "weight[1]"},
+    nn.Conv1d: _convolution,
+    nn.Conv2d: _convolution,
+    nn.modules.batchnorm._BatchNorm: lambda module: {"num_features": "weight[0]"},
+    nn.GroupNorm: lambda module: {"num_channels": "weight[0]"},
+    nn.Embedding: lambda module: {"num_embeddings": "weight[0]", "embedding_dim": "weight[1]"},
+    nn.MultiheadAttention: lambda module: {
+        "embed_dim": "out_proj.weight[0]", "kdim": "out_proj.weight[0]", "vdim": "out_proj.weight[0]",
+        "num_heads": "out_proj.weight[1].0", "head_dim": "out_proj.weight[1].1",
+    },
+}  # fmt: skip
+"""What torch's own modules keep, by type: attribute -> dim of a parameter, relative to the module."""
+
+
+def kept_numbers(model: nn.Module, layouts: Mapping[str, Layout], sizes: Mapping[str, int]) -> Iterator[Number]:
+    """The numbers that `KEPT` and the class attribute `growkit_sizes` name.
+
+    `growkit_sizes: ClassVar[dict[str, str]]` of a module class maps an attribute to `"path.to.weight[dim]"` or
+    `"path.to.weight[dim].factor"`, relative to the module.
+
+    Raises:
+        LayoutError: an entry of `growkit_sizes` that is not the size of what it names.
+    """
+    for path, module in model.named_modules():
+        prefix = f"{path}." if path else ""
+        for kind, kept in KEPT.items():
+            if isinstance(module, kind):
+                for attribute, place in kept(module).items():
+                    expression = _at(prefix + place, layouts)
+                    value = getattr(module, attribute)
+                    if expression is not None and size(expression, sizes) == value:
+                        yield Number(prefix + attribute, None, value, (expression,), read=False)
+        for attribute, place in getattr(type(module), "growkit_sizes", {}).items():
+            value, expression = getattr(module, attribute, None), _at(prefix + place, layouts)
+            if expression is None and value == 1:  # a factor of one unit leaves no trace
+                continue
+            if expression is None or size(expression, sizes) != value:
+                found = "no such dim" if expression is None else f"a dim of {size(expression, sizes)} units"
+                raise LayoutError(
+                    f"{type(module).__name__}.growkit_sizes says that {attribute} = {value} is the size of "
+                    f"{place}, which is {found}",
+                    "'path.to.weight[dim]' or 'path.to.weight[dim].factor', relative to the module, of that size",
+                    f"mend growkit_sizes of {type(module).__name__}",
+                )
+            yield Number(prefix + attribute, None, value, (expression,), read=False)
+
+
+def _at(place: str, layouts: Mapping[str, Layout]) -> Expression | None:
+    """The expression at a dim; None if there is no axis."""
+    match = _DIM.fullmatch(place)
+    if match is None or match["tensor"] not in layouts:
+        return None
+    dims = layouts[match["tensor"]].dims
+    if int(match["dim"]) >= len(dims):
+        return None
+    expression = dims[int(match["dim"])]
+    if match["factor"] is not None:
+        if not isinstance(expression, Product | Concat):
+            return None
+        terms = list(leaves(expression))
+        if int(match["factor"]) >= len(terms):
+            return None
+        expression = terms[int(match["factor"])]
+    return _without_roles(expression) if list(leaves(expression)) else None
+
+
+def _without_roles(expression: Expression) -> Expression:
+    """The same size: roles do not matter to it."""
+    match expression:
+        case Leaf(axis):
+            return Leaf(axis)
+        case Product(factors):
+            return Product(tuple(map(_without_roles, factors)))
+        case Concat(parts):
+            return Concat(tuple(map(_without_roles, parts)))
+    return expression

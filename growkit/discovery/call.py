@@ -1,0 +1,105 @@
+"""One op of the traced run, as the rules see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from torch import Tensor
+
+from growkit.axes.expressions import Role
+from growkit.axes.occurrence import Dim, Irreconcilable
+from growkit.axes.table import Lock
+from growkit.axes.union_find import Axes
+
+DECLARE = "declare the layouts of these tensors: discover(..., layouts={name: pattern})"
+OTHERS = "grow another axis"
+
+
+class Unfollowable(Exception):
+    """An op, or a use of it, that no rule covers: all axes it meets are locked."""
+
+
+class Nature(IntEnum):
+    """What a tensor depends on. The largest of the operands wins."""
+
+    CONSTANT = 0
+    """Nothing: a buffer, or made in the forward pass."""
+    WEIGHT = 1
+    """Parameters only."""
+    ACTIVATION = 2
+    """The inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known about one tensor of the run."""
+
+    dims: list[Dim]
+    nature: Nature
+
+
+@dataclass(frozen=True)
+class Call:
+    """An op with its arguments by name (`call["self"]`), its result, and what is known about tensors."""
+
+    axes: Axes
+    op: str
+    arguments: dict[str, Any]
+    result: Any
+    where: str
+    known: Callable[[Tensor], Known]
+
+    def __getitem__(self, argument: str) -> Any:
+        return self.arguments[argument]
+
+    def dim(self, argument: str, of: Tensor) -> int:
+        """The argument as the number of a dim, counted from the front."""
+        return self.arguments[argument] % max(of.dim(), 1)
+
+    def fresh(self, size: int) -> Dim:
+        """A dim that is no known axis."""
+        return [] if size == 1 else [self.axes.node(size)]
+
+    def nature(self, tensors: Iterable[Tensor]) -> Nature:
+        """The nature of what is made of these tensors."""
+        return max((self.known(t).nature for t in tensors), default=Nature.CONSTANT)
+
+    def tie(self, first: Dim, second: Dim) -> None:
+        """Says that two dims are the same axes."""
+        self.axes.tie(first, second, self.where)
+
+    def note(self, dim: Iterable[Any], kind: str) -> None:
+        """Records a passage along a dim."""
+        self.axes.note(dim, kind, self.where)
+
+    def lock(self, dim: Iterable[Any], reason: str, next_step: str = OTHERS) -> None:
+        """Locks a dim for good."""
+        self.axes.lock(dim, Lock(reason, self.where, next_step))
+
+    def cut(self, dim: Dim, start: int, stop: int) -> Dim:
+        """A slice of a dim; locked where it goes across the structure of the axis."""
+        try:
+            return self.axes.cut(dim, start, stop)
+        except Irreconcilable as conflict:
+            self.lock(dim, f"a slice that cannot be followed: {conflict}", DECLARE)
+            return self.fresh(stop - start)
+
+    def split(self, dim: Dim, outer: int) -> tuple[Dim, Dim]:
+        """A dim in `outer` equal blocks."""
+        try:
+            return self.axes.split_dim([node for node in dim if node.size != 1], outer)
+        except Irreconcilable as conflict:
+            raise Unfollowable(f"groups that cannot be followed: {conflict}") from conflict
+
+    def attach(self, tensor: Tensor | None, dims: Sequence[Dim], role: Role) -> None:
+        """Ties a parameter or buffer to dims of an activation, in a role."""
+        if tensor is None:
+            return
+        known = self.known(tensor)
+        for mine, theirs in zip(known.dims, dims, strict=True):
+            if known.nature != Nature.ACTIVATION:
+                self.axes.assign(mine, role)
+            self.tie(theirs, mine)

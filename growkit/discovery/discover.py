@@ -1,0 +1,111 @@
+"""Finding the axes of a model by running it once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from torch import nn
+
+from growkit.axes.expressions import Expression, leaves, rename
+from growkit.axes.table import AxisTable, Equality, Number
+from growkit.discovery import rules as rules  # enters the rules in their table
+from growkit.discovery.bookkeeping import kept_numbers
+from growkit.discovery.declared import declare, open_locks
+from growkit.discovery.inputs import CallModel, run_model, tensors_in
+from growkit.discovery.numbers import Numbers
+from growkit.discovery.sizes import SizeWatch, Uses
+from growkit.discovery.summary import build_axes, layouts_by_serial, lock_doubtful
+from growkit.discovery.taint import Attribute, HashableSizeInt, SizeInt, tainted
+from growkit.discovery.trace import Tracer
+from growkit.discovery.untouched import untouched, unwrap
+from growkit.errors import InputsError
+
+
+def discover(
+    model: nn.Module,
+    example_inputs: Any,
+    layouts: Mapping[str, str] | None = None,
+    call: CallModel | None = None,
+) -> AxisTable:
+    """The axes of a model, found in one run on example inputs; the model is as before afterwards.
+
+    `example_inputs`: a tensor, a tuple of positional inputs, a mapping of keyword inputs, or `Inputs`; tiny is enough.
+    `layouts`: for tensors that the run cannot explain, layout texts by tensor name, as in
+    `{"mix.weight": "stream:produces stream_in:consumes"}`; equal labels are one axis, and name it.
+    `call(model, inputs)`: runs the model where `forward` is not the entry.
+
+    Raises:
+        InputsError: the model does not accept the inputs, or is wrapped for several devices.
+        LayoutError: a declared layout does not fit, or contradicts the run.
+    """
+    model = unwrap(model)
+    try:
+        tracer, uses, values = _run(model, example_inputs, call, SizeInt)
+    except InputsError as error:
+        if "unhashable type: 'SizeInt'" not in str(error.__cause__):
+            raise
+        tracer, uses, values = _run(model, example_inputs, call, HashableSizeInt)
+    axes = tracer.axes
+    axes.settle()
+    labels = declare(tracer, layouts or {})
+    numbers = Numbers(axes, uses, values)
+    read = numbers.numbers()
+    open_locks(axes, labels)
+    vouched = {axes.root(leaf).serial for node in labels.values() for leaf in axes.leaf_nodes(node)}
+    lock_doubtful(model, tracer, vouched)
+
+    by_serial = layouts_by_serial(tracer, vouched)
+    label_of = {axes.root(node).serial: label for label, node in labels.items()}
+    found, names = build_axes(tracer, by_serial, label_of)
+    named = {tensor: layout.rename(names) for tensor, layout in by_serial.items()}
+    table = AxisTable(
+        tuple(found),
+        named,
+        equalities=tuple(
+            Equality(tuple(rename(size, names) for size in e.sizes), e.where)
+            for e in dict.fromkeys(numbers.equalities)
+            if all(_in_table(size, names) for size in e.sizes)
+        ),
+        unreached=tuple(name for name, dims in tracer.held.items() if dims and name not in tracer.read),
+    )
+    renamed = [
+        replace(n, sizes=tuple(rename(size, names) for size in n.sizes))
+        for n in read
+        if all(_in_table(size, names) for size in n.sizes)
+    ]
+    kept = kept_numbers(model, named, table.sizes)
+    return replace(table, numbers=_merged([*renamed, *kept]))
+
+
+def _run(
+    model: nn.Module, example_inputs: Any, call: CallModel | None, kind: type[SizeInt]
+) -> tuple[Tracer, Uses, dict[Attribute, int]]:
+    """One run in eval mode; what was seen of tensors and of ints."""
+    with untouched(model):
+        tracer = Tracer(model)
+        for tensor in tensors_in(example_inputs):
+            tracer.enter_input(tensor)
+        watch = SizeWatch(tracer, kind)
+        with tainted(model, kind, watch.as_float) as values, tracer.running(), watch:
+            result = run_model(model, example_inputs, call)
+        for tensor in tensors_in(result):
+            tracer.leave_output(tensor)
+    return tracer, watch.uses, values
+
+
+def _in_table(size: Expression, names: Mapping[str, str]) -> bool:
+    return all(leaf.axis in names for leaf in leaves(size))
+
+
+def _merged(numbers: Iterable[Number]) -> tuple[Number, ...]:
+    """One entry for each attribute."""
+    found: dict[tuple[str, int | None], Number] = {}
+    for number in numbers:
+        key = (number.path, number.index)
+        if key in found:
+            sizes = tuple(dict.fromkeys(found[key].sizes + number.sizes))
+            number = replace(found[key], sizes=sizes)
+        found[key] = number
+    return tuple(found.values())

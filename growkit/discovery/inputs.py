@@ -1,0 +1,103 @@
+"""Example inputs, and calling a model with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from growkit.errors import InputsError
+
+CallModel = Callable[[nn.Module, Any], Any]
+"""`call(model, inputs)`: runs the model where `forward` is not the entry."""
+
+
+class Inputs:
+    """Positional and keyword inputs of a model: `Inputs(x, lengths, mask=m)`."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        self.args, self.kwargs = args, kwargs
+
+    def __str__(self) -> str:
+        shown = [_show(x) for x in self.args] + [f"{name}={_show(x)}" for name, x in self.kwargs.items()]
+        return "(" + ", ".join(shown) + ")"
+
+
+def as_inputs(inputs: Any) -> Inputs:
+    """A tensor, a tuple of positional inputs, a mapping of keyword inputs, or `Inputs`, as `Inputs`.
+
+    Raises:
+        InputsError: anything else.
+    """
+    match inputs:
+        case Inputs():
+            return inputs
+        case Tensor():
+            return Inputs(inputs)
+        case tuple():
+            return Inputs(*inputs)
+        case Mapping():
+            return Inputs(**inputs)
+    raise InputsError(
+        f"example inputs of type {type(inputs).__name__}",
+        "a tensor, a tuple of positional inputs, a mapping of keyword inputs, or growkit.Inputs(...)",
+        "wrap them in growkit.Inputs, or pass call=lambda model, inputs: ...",
+    )
+
+
+def run_model(model: nn.Module, inputs: Any, call: CallModel | None) -> Any:
+    """The result of the model, by `call` if there is one.
+
+    Raises:
+        InputsError: the model raises on these inputs; its error is the cause.
+    """
+    given = inputs if call else as_inputs(inputs)
+    try:
+        return call(model, inputs) if call else model(*given.args, **given.kwargs)
+    except Exception as error:
+        raise InputsError(
+            f"{type(model).__name__} raises {type(error).__name__} on the example inputs {_show(given)}: {error}",
+            "inputs that the model accepts in eval mode",
+            "pass inputs as in training, or call=lambda model, inputs: ... where forward is not the entry",
+        ) from error
+
+
+def _show(value: Any) -> str:
+    match value:
+        case Tensor():
+            dtype = str(value.dtype).removeprefix("torch.")
+            return f"{dtype}{list(value.shape)}"
+        case Inputs():
+            return str(value)
+        case tuple() | list():
+            return "(" + ", ".join(map(_show, value)) + ")"
+        case Mapping():
+            return "{" + ", ".join(f"{name}: {_show(x)}" for name, x in value.items()) + "}"
+        case str() | int() | float() | None:
+            return repr(value)
+    return type(value).__name__
+
+
+def tensors_in(value: Any) -> list[Tensor]:
+    """The tensors of a nested structure of tuples, lists, mappings, `Inputs` and plain objects, each once."""
+    found: dict[int, Tensor] = {}
+    seen: set[int] = set()
+
+    def visit(x: Any) -> None:
+        if isinstance(x, Tensor):
+            found[id(x)] = x
+        elif id(x) not in seen and not isinstance(x, (str, bytes, type, torch.dtype, nn.Module)):
+            seen.add(id(x))
+            if isinstance(x, Mapping):
+                children = list(x.values())
+            elif isinstance(x, (tuple, list, set)):
+                children = list(x)
+            else:
+                children = list(getattr(x, "__dict__", {}).values())
+            for child in children:
+                visit(child)
+
+    visit(value)
+    return list(found.values())

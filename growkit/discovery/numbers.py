@@ -1,0 +1,183 @@
+"""Which ints of the modules are sizes of which axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from growkit.axes.table import Equality, Lock, Number, Passage
+from growkit.axes.union_find import Axes
+from growkit.discovery import polynomials
+from growkit.discovery.call import DECLARE, OTHERS
+from growkit.discovery.polynomials import Polynomial
+from growkit.discovery.sizes import Use, Uses
+from growkit.discovery.taint import Attribute, Computed, Literal, Origin, SizeOf
+
+KEEP = "let the module keep the size in an int attribute, or take it from a tensor's shape"
+
+
+class Numbers:
+    """Solves what was seen of ints for the size that each attribute is.
+
+    Axes whose sizes cannot follow are locked. The expressions call axes by the serial numbers of their roots.
+    """
+
+    def __init__(self, axes: Axes, uses: Uses, values: Mapping[Attribute, int]):
+        self.axes, self.values = axes, values
+        self.known: dict[Attribute, list[Polynomial]] = {}
+        self.equalities: list[Equality] = []
+        self._solve(uses.sizes)
+        for dims, where in uses.equal:
+            sizes = [polynomials.size_of(axes, dim) for dim in dims]
+            self._equal(sizes, where)
+        for origin, where in uses.numeric:
+            for serial in self._axes_of(origin):
+                axes.shared(axes.nodes[serial]).passages[Passage("size_as_number", where)] = None
+        for origin, where in uses.unexplained:
+            for attribute in _attributes(origin):
+                reason = f"its size {attribute.path} is given to an op that does not say what it does with it"
+                self._lock(self._axes_of(attribute), Lock(reason, where, OTHERS))
+
+    def numbers(self) -> list[Number]:
+        """The attributes that are sizes of axes which parameters or buffers hold."""
+        found = []
+        for attribute, sizes in self.known.items():
+            serials = set().union(*map(polynomials.axes_in, sizes))
+            held = {serial for serial in serials if self._held(serial)}
+            expressions = [polynomials.as_expression(size) for size in sizes]
+            followed = [e for e in expressions if e is not None]
+            if held == serials and len(followed) == len(sizes) and serials:
+                found.append(
+                    Number(attribute.path, attribute.index, self.values[attribute], tuple(followed), read=True)
+                )
+            elif held:
+                reason = f"its size {attribute.path} is also the size of something that no parameter holds"
+                self._lock(held, Lock(reason, attribute.path, OTHERS))
+        return found
+
+    def _solve(self, uses: Iterable[Use]) -> None:
+        waiting = [(use.origin, polynomials.size_of(self.axes, use.dim), use.where) for use in uses]
+        for certain in (True, False):
+            progress = True
+            while progress:
+                left = [item for item in waiting if not self._explain(*item, certain)]
+                progress, waiting = len(left) < len(waiting), left
+        for _, size, where in waiting:
+            reason = "its size is computed from several numbers that cannot be told apart"
+            self._lock(polynomials.axes_in(size), Lock(reason, where, KEEP))
+
+    def _explain(self, origin: Origin, size: Polynomial, where: str, certain: bool) -> bool:
+        """Uses `origin == size`. False: too little is known yet; `certain` says to wait rather than to assume."""
+        match origin:
+            case Literal(value):
+                reason = f"its size {value} is written in the code, or was lost on its way, where it is used as a size"
+                self._lock(polynomials.axes_in(size), Lock(reason, where, KEEP))
+                return True
+            case SizeOf(dim):
+                self._equal([polynomials.size_of(self.axes, dim), size], where)
+                return True
+            case Attribute():
+                known = self.known.setdefault(origin, [])
+                if size not in known:
+                    known.append(size)
+                return True
+            case Computed(sign, left, right):
+                return self._explain_computed(sign, left, right, size, where, certain)
+
+    def _explain_computed(
+        self, sign: str, left: Origin, right: Origin, size: Polynomial, where: str, certain: bool
+    ) -> bool:
+        a, b = self._value(left, certain), self._value(right, certain)
+        if a is not None and b is not None:
+            if sign == "//":
+                self._equal([a, polynomials.multiply(b, size)], where)
+            else:
+                self._equal([_compute(sign, a, b), size], where)
+            return True
+        if a is None and b is None:
+            return False
+        unknown, rest = (left, _undo_left(sign, size, b)) if b is not None else (right, _undo_right(sign, size, a))
+        return rest is not None and self._explain(unknown, rest, where, certain)
+
+    def _value(self, origin: Origin, certain: bool) -> Polynomial | None:
+        match origin:
+            case Literal(value):
+                return polynomials.constant(value)
+            case SizeOf(dim):
+                return polynomials.size_of(self.axes, dim)
+            case Attribute():
+                if origin in self.known:
+                    return self.known[origin][0]
+                # An int that is the size of nothing, such as an expansion factor: it stays as it is.
+                return None if certain else polynomials.constant(self.values[origin])
+            case Computed(sign, left, right):
+                a, b = self._value(left, certain), self._value(right, certain)
+                if a is None or b is None:
+                    return None
+                return polynomials.divide(a, b) if sign == "//" else _compute(sign, a, b)
+
+    def _equal(self, sizes: list[Polynomial], where: str) -> None:
+        different = [size for i, size in enumerate(sizes) if size not in sizes[:i]]
+        serials = set().union(*map(polynomials.axes_in, sizes))
+        if len(different) < 2:
+            return
+        expressions = [polynomials.as_expression(size) for size in different]
+        followed = tuple(e for e in expressions if e is not None)
+        values = {polynomials.evaluate(size, self.axes) for size in different}
+        if len(values) == 1 and len(followed) == len(different) and all(map(self._held, serials)):
+            self.equalities.append(Equality(followed, where))
+        else:
+            self._lock(serials, Lock("its size follows from others in a way that cannot be kept", where, DECLARE))
+
+    def _axes_of(self, origin: Origin) -> set[int]:
+        match origin:
+            case SizeOf(dim):
+                return polynomials.axes_in(polynomials.size_of(self.axes, dim))
+            case Attribute():
+                return set().union(*map(polynomials.axes_in, self.known.get(origin, [])))
+            case Computed(_, left, right):
+                return self._axes_of(left) | self._axes_of(right)
+        return set()
+
+    def _held(self, serial: int) -> bool:
+        return self.axes.named([self.axes.nodes[serial]])
+
+    def _lock(self, serials: Iterable[int], lock: Lock) -> None:
+        self.axes.lock([self.axes.nodes[serial] for serial in serials], lock)
+
+
+def _attributes(origin: Origin) -> list[Attribute]:
+    match origin:
+        case Attribute():
+            return [origin]
+        case Computed(_, left, right):
+            return _attributes(left) + _attributes(right)
+    return []
+
+
+def _compute(sign: str, a: Polynomial, b: Polynomial) -> Polynomial:
+    return polynomials.multiply(a, b) if sign == "*" else polynomials.add(a, b, 1 if sign == "+" else -1)
+
+
+def _undo_left(sign: str, size: Polynomial, b: Polynomial) -> Polynomial | None:
+    """x of x (sign) b = size."""
+    match sign:
+        case "*":
+            return polynomials.divide(size, b)
+        case "//":
+            return polynomials.multiply(size, b)
+        case "+":
+            return polynomials.add(size, b, -1)
+    return polynomials.add(size, b)
+
+
+def _undo_right(sign: str, size: Polynomial, a: Polynomial | None) -> Polynomial | None:
+    """x of a (sign) x = size."""
+    assert a is not None
+    match sign:
+        case "*":
+            return polynomials.divide(size, a)
+        case "//":
+            return polynomials.divide(a, size)
+        case "+":
+            return polynomials.add(size, a, -1)
+    return polynomials.add(a, size, -1)

@@ -1,0 +1,100 @@
+"""Sizes as polynomials over axes, to follow arithmetic on them exactly."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from growkit.axes.expressions import Concat, Expression, Fixed, Leaf, Product
+from growkit.axes.occurrence import Join, Node
+from growkit.axes.union_find import Axes
+
+Polynomial = Mapping[tuple[int, ...], int]
+"""Coefficient of each monomial; a monomial is the sorted serial numbers of its axes."""
+
+
+def constant(value: int) -> Polynomial:
+    """A number that depends on no axis."""
+    return {(): value} if value else {}
+
+
+def size_of(axes: Axes, dim: Iterable[Node]) -> Polynomial:
+    """The size of a dim."""
+    result = constant(1)
+    for node in dim:
+        result = multiply(result, _size_of_node(axes, node))
+    return result
+
+
+def _size_of_node(axes: Axes, node: Node) -> Polynomial:
+    parts = axes.parts(node)
+    if parts is None:
+        return {(axes.root(node).serial,): 1} if node.size != 1 else constant(1)
+    if parts.join is Join.PRODUCT:
+        return size_of(axes, parts.nodes)
+    result = constant(0)
+    for piece in parts.nodes:
+        result = add(result, _size_of_node(axes, piece))
+    return result
+
+
+def multiply(p: Polynomial, q: Polynomial) -> Polynomial:
+    """p * q."""
+    result: Counter[tuple[int, ...]] = Counter()
+    for a, x in p.items():
+        for b, y in q.items():
+            result[tuple(sorted(a + b))] += x * y
+    return dict(result)
+
+
+def add(p: Polynomial, q: Polynomial, sign: int = 1) -> Polynomial:
+    """p + sign * q."""
+    result = Counter(p)
+    for monomial, coefficient in q.items():
+        result[monomial] += sign * coefficient
+    return {monomial: c for monomial, c in result.items() if c}
+
+
+def divide(p: Polynomial, q: Polynomial) -> Polynomial | None:
+    """p / q where q is one monomial that divides every term of p, otherwise None."""
+    if p == q:
+        return constant(1)
+    if len(q) != 1:
+        return None
+    (divisor, by), *_ = q.items()
+    result = {}
+    for monomial, coefficient in p.items():
+        rest = Counter(monomial)
+        rest.subtract(divisor)
+        if coefficient % by or any(n < 0 for n in rest.values()):
+            return None
+        result[tuple(sorted(rest.elements()))] = coefficient // by
+    return result
+
+
+def axes_in(p: Polynomial) -> set[int]:
+    """Serial numbers of the axes that occur."""
+    return {serial for monomial in p for serial in monomial}
+
+
+def evaluate(p: Polynomial, axes: Axes) -> int:
+    """The value at the present sizes."""
+    total = 0
+    for monomial, coefficient in p.items():
+        for serial in monomial:
+            coefficient *= axes.nodes[serial].size
+        total += coefficient
+    return total
+
+
+def as_expression(p: Polynomial) -> Expression | None:
+    """As an axis expression of that size; None if a coefficient is negative."""
+    terms: list[Expression] = []
+    for monomial, coefficient in p.items():
+        factors: list[Expression] = [Leaf(str(serial)) for serial in monomial]
+        if coefficient < 0:
+            return None
+        if coefficient != 1 or not factors:
+            factors.insert(0, Fixed(coefficient))
+        terms.append(factors[0] if len(factors) == 1 else Product(tuple(factors)))
+    return terms[0] if len(terms) == 1 else Concat(tuple(terms))

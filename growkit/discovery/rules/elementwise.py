@@ -1,0 +1,181 @@
+"""Ops that treat each entry by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from growkit.axes.expressions import Role
+from growkit.axes.occurrence import Dim
+from growkit.discovery.call import DECLARE, OTHERS, Call, Known, Nature
+from growkit.discovery.rule_table import register
+
+aten = torch.ops.aten
+
+
+@register(aten.clone, aten.detach, aten.alias, aten.lift_fresh, aten._to_copy, aten.neg, aten.positive, aten.dropout)
+def as_it_is(call: Call) -> Known:
+    known = call.known(call["self"] if "self" in call.arguments else call["input"])
+    return Known(known.dims, known.nature)
+
+
+@register(
+    aten.relu, aten.relu6, aten.gelu, aten.silu, aten.sigmoid, aten.tanh, aten.exp, aten.log, aten.log1p, aten.expm1,
+    aten.rsqrt, aten.sqrt, aten.reciprocal, aten.abs, aten.sin, aten.cos, aten.pow, aten.softplus, aten.hardtanh,
+    aten.hardswish, aten.hardsigmoid, aten.mish, aten.elu, aten.leaky_relu, aten.erf, aten.log_sigmoid_forward,
+    aten.square, aten.sign, aten.round, aten.floor, aten.ceil, aten.clamp, aten.clamp_min, aten.clamp_max,
+    aten.logical_not, aten.bitwise_not, aten.isnan, aten.isinf, aten.isfinite, aten.nan_to_num, aten.threshold,
+    aten.eq, aten.ne, aten.lt, aten.le, aten.gt, aten.ge, aten.logical_and, aten.logical_or, aten.bitwise_and,
+    aten.bitwise_or, aten.logical_xor, aten.bitwise_xor, aten.maximum, aten.minimum, aten.remainder, aten.fmod,
+    aten.floor_divide,
+)  # fmt: skip
+def nonlinear(call: Call) -> Known | list[Known]:
+    tensors = [x for x in call.arguments.values() if isinstance(x, Tensor)]
+    first = call.result if isinstance(call.result, Tensor) else call.result[0]
+    known = combine(call, tensors, first.shape, None)
+    for dim in known.dims:
+        if known.nature is Nature.ACTIVATION:
+            call.note(dim, f"pointwise:{call.op}")
+        elif known.nature is Nature.WEIGHT:
+            call.lock(dim, f"a parameter passes {call.op} before it is used", DECLARE)
+    return known
+
+
+@register(aten.add, aten.sub, aten.rsub)
+def sums(call: Call) -> Known:
+    tensors = _operands(call)
+    known = combine(call, tensors, call.result.shape, Role.PRODUCES)
+    for dim in _shared_by_activations(call, tensors, known):
+        call.note(dim, "residual")
+    return known
+
+
+@register(aten.mul)
+def products(call: Call) -> Known:
+    tensors = _operands(call)
+    known = combine(call, tensors, call.result.shape, Role.GAIN)
+    kind = "pointwise:square" if len(tensors) == 2 and tensors[0] is tensors[1] else "gate"
+    for dim in _shared_by_activations(call, tensors, known):
+        call.note(dim, kind)
+    return known
+
+
+@register(aten.div)
+def quotients(call: Call) -> Known:
+    tensors = _operands(call)
+    known = combine(call, tensors, call.result.shape, Role.GAIN)
+    divisor = call["other"]
+    if call["rounding_mode"] if "rounding_mode" in call.arguments else False:
+        for dim in known.dims:
+            call.note(dim, "pointwise:div")
+    elif isinstance(divisor, Tensor) and call.known(divisor).nature is Nature.ACTIVATION:
+        for size, dim in zip(reversed(divisor.shape), reversed(known.dims), strict=False):
+            if size != 1:
+                call.note(dim, "pointwise:div")
+    return known
+
+
+@register(aten.masked_fill)
+def masked_fill(call: Call) -> Known:
+    payload, mask, value = call["self"], call["mask"], call["value"]
+    known = combine(call, [payload, mask], call.result.shape, Role.PRODUCES)
+    if isinstance(value, Tensor) and value.dim() == 0:
+        value = value.item()
+    if value != 0:
+        for dim in known.dims:
+            call.note(dim, "pointwise:masked_fill")
+    return known
+
+
+@register(aten.where)
+def where(call: Call) -> Known:
+    tensors = [call["condition"], *_operands(call)]
+    known = combine(call, tensors, call.result.shape, Role.PRODUCES)
+    for dim in known.dims:
+        call.note(dim, "pointwise:where")
+    return known
+
+
+@register(aten.copy_)
+def copy(call: Call) -> Known:
+    target, source = call["self"], call["src"]
+    known = combine(call, [target, source], target.shape, Role.PRODUCES)
+    return Known(known.dims, Nature.ACTIVATION if call.known(source).nature is Nature.WEIGHT else known.nature)
+
+
+@register(aten.fill_, aten.zero_, aten.fill)
+def fill(call: Call) -> Known:
+    return call.known(call["self"])
+
+
+@register(
+    aten.zeros_like, aten.ones_like, aten.full_like, aten.empty_like, aten.rand_like, aten.randn_like,
+)  # fmt: skip
+def like(call: Call) -> Known:
+    dims = []
+    for size, dim in zip(call.result.shape, call.known(call["self"]).dims, strict=True):
+        mine = call.fresh(size)  # an occurrence of its own: roles of the constant are not those of the model tensor
+        call.tie(mine, dim)
+        dims.append(mine)
+    return Known(dims, Nature.CONSTANT)
+
+
+@register(
+    aten.new_zeros, aten.new_ones, aten.new_full, aten.new_empty, aten._local_scalar_dense, aten.equal,
+    aten.is_same_size, aten._assert_async, aten._assert_tensor_metadata, aten.bernoulli, aten.bernoulli_,
+)  # fmt: skip
+def nothing(call: Call) -> None:
+    return None
+
+
+def _operands(call: Call) -> list[Tensor]:
+    return [x for x in (call["self"], call["other"]) if isinstance(x, Tensor)]
+
+
+def _shared_by_activations(call: Call, tensors: Sequence[Tensor], known: Known) -> list[Dim]:
+    """The dims that two activations have in full."""
+    active = [x for x in tensors if call.known(x).nature is Nature.ACTIVATION]
+    return [
+        dim
+        for back, dim in enumerate(reversed(known.dims), start=1)
+        if len([x for x in active if x.dim() >= back and x.shape[-back] != 1]) > 1
+    ]
+
+
+def combine(call: Call, tensors: Sequence[Tensor], shape: Sequence[int], role: Role | None) -> Known:
+    """Broadcasts: ties the dims that meet; parameters and buffers that meet an activation get `role`."""
+    infos = [(x, call.known(x)) for x in tensors]
+    dims = []
+    for back in range(len(shape), 0, -1):
+        meeting = [(x, k, k.dims[-back]) for x, k in infos if x.dim() >= back and x.shape[-back] != 1]
+        if meeting:
+            dims.append(_meet(call, meeting, back, role))
+        else:
+            ones = [k.dims[-back] for x, k in infos if x.dim() >= back]
+            dims.append(next((dim for dim in ones if dim), []))
+    return Known(dims, call.nature(tensors))
+
+
+def _meet(call: Call, meeting: Sequence[tuple[Tensor, Known, Dim]], back: int, role: Role | None) -> Dim:
+    active = [dim for _, k, dim in meeting if k.nature is Nature.ACTIVATION]
+    others = [(x, k, dim) for x, k, dim in meeting if k.nature is not Nature.ACTIVATION]
+    held = [(x, k, dim) for x, k, dim in others if call.axes.named(dim)]
+    tables = [dim for x, _, dim in others if not call.axes.named(dim) and _varies(x, back)]
+    first = (active or [dim for *_, dim in held] or [meeting[0][2]])[0]
+    for *_, dim in meeting:
+        call.tie(first, dim)
+    if active and role:
+        for *_, dim in held:
+            call.axes.assign(dim, role)
+    if (active or held) and tables:
+        call.lock(first, "it meets a table that the forward pass makes, with a value of its own for each unit", OTHERS)
+    if not active and len(held) > 1 and any(k.nature is Nature.WEIGHT for _, k, _ in held):
+        call.lock(first, f"parameters are combined by {call.op} before they are used", DECLARE)
+    return first
+
+
+def _varies(tensor: Tensor, back: int) -> bool:
+    """Whether the values differ along a dim."""
+    return not torch.equal(tensor, tensor.narrow(-back, 0, 1).expand_as(tensor))

@@ -1,0 +1,197 @@
+"""Ops that pick entries, or put tensors side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from growkit.axes.expressions import Role
+from growkit.axes.occurrence import Dim
+from growkit.discovery.call import Call, Known, Nature, Unfollowable
+from growkit.discovery.rule_table import register
+
+aten = torch.ops.aten
+_PICKED = "its units are picked by their number"
+
+
+@register(aten.slice)
+def slice_(call: Call) -> Known:
+    tensor = call["self"]
+    known = call.known(tensor)
+    d, size = call.dim("dim", tensor), call.result.shape[call.dim("dim", tensor)]
+    if size == tensor.shape[d]:
+        return known
+    start = slice(call["start"], None).indices(tensor.shape[d])[0]
+    if call["step"] == 1:
+        part = call.cut(known.dims[d], start, start + size)
+    else:
+        if call.axes.named(known.dims[d]):
+            call.lock(known.dims[d], _PICKED)
+        part = call.fresh(size)
+    return Known(_replaced(known.dims, d, part), known.nature)
+
+
+@register(aten.select)
+def select(call: Call) -> Known:
+    tensor = call["self"]
+    known = call.known(tensor)
+    d = call.dim("dim", tensor)
+    call.lock(known.dims[d], _PICKED)
+    return Known(known.dims[:d] + known.dims[d + 1 :], known.nature)
+
+
+@register(aten.unbind)
+def unbind(call: Call) -> list[Known]:
+    return [select(call)] * len(call.result)
+
+
+@register(aten.split, aten.split_with_sizes, aten.unsafe_split)
+def split(call: Call) -> list[Known]:
+    tensor = call["self"]
+    known = call.known(tensor)
+    d = call.dim("dim", tensor)
+    found, start = [], 0
+    for piece in call.result:
+        stop = start + piece.shape[d]
+        found.append(Known(_replaced(known.dims, d, call.cut(known.dims[d], start, stop)), known.nature))
+        start = stop
+    return found
+
+
+@register(aten.glu)
+def glu(call: Call) -> Known:
+    tensor = call["self"]
+    known = call.known(tensor)
+    d, half = call.dim("dim", tensor), tensor.shape[call.dim("dim", tensor)] // 2
+    value, gate = call.cut(known.dims[d], 0, half), call.cut(known.dims[d], half, 2 * half)
+    call.tie(value, gate)
+    call.note(gate, "pointwise:sigmoid")
+    call.note(value, "gate")
+    return Known(_replaced(known.dims, d, value), known.nature)
+
+
+@register(aten.cat)
+def cat(call: Call) -> Known:
+    tensors = [x for x in call["tensors"] if x.numel() or x.dim() > 1]  # torch lets an empty vector pass
+    known = _side_by_side(call, tensors)
+    d = call.dim("dim", tensors[0])
+    dims = [call.known(x).dims[d] for x in tensors]
+    joined: Dim
+    if any(map(call.axes.named, dims)):
+        joined = [call.axes.concat([dim or [call.axes.node(1)] for dim in dims])]
+    else:
+        joined = call.fresh(call.result.shape[d])
+    tied = [_tied(call, tensors, other) if other != d else joined for other in range(tensors[0].dim())]
+    return Known(tied, known)
+
+
+@register(aten.stack)
+def stack(call: Call) -> Known:
+    tensors = call["tensors"]
+    nature = _side_by_side(call, tensors)
+    dims = [_tied(call, tensors, d) for d in range(tensors[0].dim())]
+    dims.insert(call.dim("dim", call.result), call.fresh(len(tensors)))
+    return Known(dims, nature)
+
+
+@register(aten.constant_pad_nd)
+def pad(call: Call) -> Known:
+    tensor = call["self"]
+    known = call.known(tensor)
+    dims = list(known.dims)
+    for d, size in enumerate(call.result.shape):
+        if size != tensor.shape[d]:
+            if call.axes.named(dims[d]):
+                call.lock(dims[d], "it is padded")
+            dims[d] = call.fresh(size)
+    return Known(dims, known.nature)
+
+
+@register(aten.embedding)
+def embedding(call: Call) -> Known:
+    """`'entries out', '*ids' -> '*ids out'`."""
+    table, ids = call.known(call["weight"]), call.known(call["indices"])
+    call.lock(table.dims[0], "its units are looked up by their number")
+    call.axes.assign(table.dims[1], Role.PRODUCES)
+    return Known([*ids.dims, table.dims[1]], Nature.ACTIVATION)
+
+
+@register(aten.index)
+def index(call: Call) -> Known:
+    """Integer tensors pick entries of some dims; the others stay."""
+    tensor, indices = call["self"], call["indices"]
+    known = call.known(tensor)
+    picked = {d: x for d, x in enumerate(indices) if x is not None}
+    if any(x.dtype in (torch.bool, torch.uint8) for x in picked.values()):
+        raise Unfollowable("entries are picked by a mask")
+    for d in picked:
+        call.lock(known.dims[d], _PICKED)
+    rank = max(x.dim() for x in picked.values())
+    places = list(call.result.shape)
+    first = min(picked) if max(picked) - min(picked) + 1 == len(picked) else 0
+    broadcast = [call.fresh(size) for size in places[first : first + rank]]
+    for x in picked.values():
+        for size, mine, theirs in zip(
+            reversed(x.shape), reversed(broadcast), reversed(call.known(x).dims), strict=False
+        ):
+            if size != 1:
+                call.tie(mine, theirs)
+    kept = [dim for d, dim in enumerate(known.dims) if d not in picked]
+    nature = known.nature
+    if nature is Nature.WEIGHT:
+        nature = Nature.ACTIVATION
+        for dim in kept:
+            call.axes.assign(dim, Role.PRODUCES)
+    return Known(kept[:first] + broadcast + kept[first:], max(nature, call.nature(picked.values())))
+
+
+@register(aten.gather)
+def gather(call: Call) -> Known:
+    tensor, ids = call["self"], call["index"]
+    known, picks = call.known(tensor), call.known(ids)
+    d = call.dim("dim", tensor)
+    call.lock(known.dims[d], _PICKED)
+    for other in range(tensor.dim()):
+        if other != d and tensor.shape[other] == ids.shape[other]:
+            call.tie(known.dims[other], picks.dims[other])
+    return Known(picks.dims, max(known.nature, picks.nature))
+
+
+@register(aten.index_select)
+def index_select(call: Call) -> Known:
+    tensor = call["self"]
+    known = call.known(tensor)
+    d = call.dim("dim", tensor)
+    call.lock(known.dims[d], _PICKED)
+    if known.nature is Nature.WEIGHT:
+        for other, dim in enumerate(known.dims):
+            if other != d:
+                call.axes.assign(dim, Role.PRODUCES)
+    dims = _replaced(known.dims, d, call.fresh(call.result.shape[d]))
+    return Known(dims, Nature.ACTIVATION if known.nature is Nature.WEIGHT else known.nature)
+
+
+def _replaced(dims: Sequence[Dim], d: int, dim: Dim) -> list[Dim]:
+    return [*dims[:d], dim, *dims[d + 1 :]]
+
+
+def _side_by_side(call: Call, tensors: Sequence[Tensor]) -> Nature:
+    """The nature of the whole. A parameter beside activations (a class token) becomes one as it is."""
+    nature = call.nature(tensors)
+    if nature is Nature.ACTIVATION:
+        for known in map(call.known, tensors):
+            if known.nature is Nature.WEIGHT:
+                for dim in known.dims:
+                    call.axes.assign(dim, Role.PRODUCES)
+    elif nature is Nature.WEIGHT:
+        raise Unfollowable(f"parameters are put together by {call.op} before they are used")
+    return nature
+
+
+def _tied(call: Call, tensors: Sequence[Tensor], d: int) -> Dim:
+    dims = [call.known(x).dims[d] for x in tensors]
+    for dim in dims[1:]:
+        call.tie(dims[0], dim)
+    return dims[0]

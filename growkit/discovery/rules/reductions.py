@@ -1,0 +1,66 @@
+"""Ops that reduce dims."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from growkit.discovery.call import DECLARE, Call, Known, Nature
+from growkit.discovery.rule_table import register
+from growkit.discovery.rules.elementwise import combine
+
+aten = torch.ops.aten
+_LINEAR = {"sum", "mean"}
+
+
+@register(
+    aten.sum, aten.mean, aten.amax, aten.amin, aten.var, aten.std, aten.prod, aten.logsumexp, aten.linalg_vector_norm,
+    aten.all, aten.any, aten.var_mean, aten.argmax, aten.argmin, aten.max, aten.min,
+)  # fmt: skip
+def reduce(call: Call) -> Known | list[Known]:
+    tensor = call["self"]
+    if isinstance(call.arguments.get("other"), Tensor):  # max of two tensors
+        return combine(call, [tensor, call["other"]], call.result.shape, None)
+    known = call.known(tensor)
+    asked = call.arguments.get("dim")
+    if isinstance(asked, int):
+        asked = [asked]
+    gone = {d % max(tensor.dim(), 1) for d in (asked or range(tensor.dim()))}
+    dims = []
+    for d, dim in enumerate(known.dims):
+        if d not in gone:
+            dims.append(dim)
+            if known.nature is Nature.ACTIVATION and call.op not in _LINEAR:
+                call.note(dim, f"pointwise:{call.op}")
+        else:
+            if call.arguments.get("keepdim"):
+                dims.append([])
+            if known.nature is Nature.ACTIVATION:
+                call.note(dim, f"reduce:{call.op}")
+        if known.nature is Nature.WEIGHT:
+            call.lock(dim, f"a parameter is reduced by {call.op} before it is used", DECLARE)
+    count = 1 if isinstance(call.result, Tensor) else len(call.result)
+    return [Known(dims, known.nature)] * count
+
+
+@register(aten._softmax, aten._log_softmax, aten._safe_softmax)
+def softmax(call: Call) -> Known:
+    tensor = call["self"]
+    known = call.known(tensor)
+    over = call.dim("dim", tensor)
+    for d, dim in enumerate(known.dims):
+        call.note(dim, "softmax" if d == over else "pointwise:softmax")
+        if known.nature is Nature.WEIGHT:
+            call.lock(dim, "a parameter passes a softmax before it is used", DECLARE)
+    return known
+
+
+@register(aten.cumsum, aten.cumprod, aten.flip, aten.roll, aten.tril, aten.triu, aten.sort)
+def ordered(call: Call) -> Known | list[Known]:
+    """What depends on the order of the units; a mask or a time axis may do so."""
+    tensor = call["self"]
+    known = call.known(tensor)
+    asked = call.arguments.get("dim", call.arguments.get("dims", range(tensor.dim())))
+    for d in [asked] if isinstance(asked, int) else asked:
+        call.lock(known.dims[d % tensor.dim()], f"{call.op} depends on the order of its units")
+    return [known] * (1 if isinstance(call.result, Tensor) else len(call.result))

@@ -1,0 +1,115 @@
+"""From the traced run to the axis table: layouts, kinds, names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from torch import nn
+
+from growkit.axes.expressions import Expression, Fixed, Leaf, Product, Role, leaves
+from growkit.axes.layouts import Layout
+from growkit.axes.occurrence import Node
+from growkit.axes.table import Axis, Lock, Occurrence
+from growkit.axes.union_find import Axes
+from growkit.discovery.call import DECLARE, OTHERS
+from growkit.discovery.trace import Tracer
+
+_UNREAD = Lock("not read in the traced run", "", "pass example inputs that use it, or declare its layout")
+
+
+def layouts_by_serial(tracer: Tracer, vouched: Collection[int] = ()) -> dict[str, Layout]:
+    """Layouts of all parameters and buffers; axes are called by the serial number of their root."""
+    return {
+        name: Layout(tuple(_expression(tracer.axes, dim[0], vouched) for dim in dims))
+        for name, dims in tracer.held.items()
+    }
+
+
+def _expression(axes: Axes, node: Node, vouched: Collection[int]) -> Expression:
+    """A dim of one unit is an axis only if something says so: otherwise it is there for broadcasting."""
+    if node.size == 1 and not node.roles and axes.root(node).serial not in vouched:
+        return Fixed(1)
+    return axes.expression(node)
+
+
+def lock_doubtful(model: nn.Module, tracer: Tracer, vouched: Collection[int]) -> None:
+    """Locks the axes about which the run says too little."""
+    axes = tracer.axes
+    weights = {name for name, _ in model.named_parameters()}
+    for name, dims in tracer.held.items():
+        for d, dim in enumerate(dims):
+            place = f"{name}[{d}]"
+            for leaf in axes.leaf_nodes(dim[0]):
+                shared = axes.shared(leaf)
+                is_vouched = axes.root(leaf).serial in vouched
+                if name not in tracer.read and not is_vouched:
+                    shared.locks.setdefault(Lock(_UNREAD.reason, name, _UNREAD.next_step), True)
+                elif len(leaf.roles) > 1:
+                    found = " and ".join(sorted(role.value for role in leaf.roles))
+                    shared.locks.setdefault(Lock(f"one tensor {found} it", place, OTHERS), False)
+                elif leaf.size == 1 and leaf.roles and not is_vouched:
+                    reason = "an axis of one unit cannot be told from a dimension for broadcasting"
+                    shared.locks.setdefault(Lock(reason, place, DECLARE), True)
+                elif name in weights and not leaf.roles and not shared.locks and leaf.size != 1:
+                    shared.locks.setdefault(Lock("its role in this parameter is not known", place, DECLARE), True)
+
+
+def build_axes(
+    tracer: Tracer, layouts: Mapping[str, Layout], labels: Mapping[int, str]
+) -> tuple[list[Axis], dict[str, str]]:
+    """The axes, in the order in which tensors hold them, and their names by serial number."""
+    occurrences: dict[str, list[Occurrence]] = {}
+    for tensor, layout in layouts.items():
+        for d, expression in enumerate(layout.dims):
+            whole = isinstance(expression, Leaf)
+            for position, leaf in enumerate(leaves(expression)):
+                factor = None if whole else position
+                found = Occurrence(tensor, d, position, factor, leaf.role)
+                occurrences.setdefault(leaf.axis, []).append(found)
+    names = {serial: labels.get(int(serial)) or _name(found) for serial, found in occurrences.items()}
+    heads = {s for s in occurrences if "per_head" in _passages(tracer, s)}
+    beside_heads = {
+        leaf.axis
+        for layout in layouts.values()
+        for expression in layout.dims
+        if isinstance(expression, Product) and heads & {leaf.axis for leaf in leaves(expression)}
+        for leaf in leaves(expression)
+    }
+    made = []
+    for serial, found in occurrences.items():
+        node = tracer.axes.nodes[int(serial)]
+        shared = tracer.axes.shared(node)
+        kind = _kind(_passages(tracer, serial), found, layouts, serial in heads, serial in beside_heads)
+        locks = list(shared.locks)
+        if kind == "fixed" and not locks:
+            locks = [Lock("no parameter produces it", str(found[0]), OTHERS)]
+        made.append(Axis(names[serial], node.size, kind, tuple(found), tuple(shared.passages), tuple(locks)))
+    return made, names
+
+
+def _passages(tracer: Tracer, serial: str) -> set[str]:
+    return {passage.kind for passage in tracer.axes.shared(tracer.axes.nodes[int(serial)]).passages}
+
+
+def _name(found: list[Occurrence]) -> str:
+    return str(next((o for o in found if o.role is Role.PRODUCES), found[0]))
+
+
+def _kind(
+    passages: set[str], found: list[Occurrence], layouts: Mapping[str, Layout], head: bool, beside_head: bool
+) -> str:
+    roles = {o.role for o in found}
+    if "input" in passages:
+        return "input"
+    if Role.PRODUCES not in roles:
+        return "fixed"
+    if "output" in passages and Role.CONSUMES not in roles:
+        return "output"
+    if head:
+        return "heads"
+    if beside_head or "contracted_activations" in passages:
+        return "head_dim"
+    if "residual" in passages:
+        return "stream"
+    convolved = any(o.role is Role.PRODUCES and len(layouts[o.tensor].dims) > 2 and o.dim == 0 for o in found)
+    return "channels" if convolved or passages & {"batch_norm", "depthwise_conv", "group_norm"} else "hidden"

@@ -1,0 +1,159 @@
+"""The traced run: each op tells the axes of its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._ops import OpOverload
+from torch.nn.modules import module as module_hooks
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from growkit.axes.occurrence import Dim
+from growkit.axes.table import Lock
+from growkit.axes.union_find import Axes
+from growkit.discovery.call import DECLARE, Call, Known, Nature, Unfollowable
+from growkit.discovery.rule_table import rule_of
+
+
+class Tracer(TorchDispatchMode):
+    """Follows the axes of all tensors while the model runs with real values."""
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.axes = Axes()
+        self.held: dict[str, list[Dim]] = {}
+        """Dims of each parameter and buffer."""
+        self.read: set[str] = set()
+        self._known: dict[int, Known] = {}
+        self._alive: list[Tensor] = []
+        """Every tensor seen, so that no id is used twice."""
+        self._names: dict[int, str] = {}
+        self._written: set[int] = set()
+        """Storages into which an activation was written."""
+        self._stack: list[str] = []
+        self._paths = {id(module): path or type(module).__name__ for path, module in model.named_modules()}
+        self._own = {id(m) for m in model.modules() if type(m).__module__.startswith("torch.nn.") and not list(m.children())}
+        self._stack_own: list[bool] = []
+        for nature, tensors in ((Nature.WEIGHT, model.named_parameters()), (Nature.CONSTANT, model.named_buffers())):
+            for name, tensor in tensors:
+                dims = [[self.axes.node(size, named=True)] for size in tensor.shape]
+                self.held[name] = dims
+                self._names[id(tensor)] = name
+                self._remember(tensor, Known(dims, nature))
+
+    def enter_input(self, tensor: Tensor) -> None:
+        """Says that a tensor is an input of the model."""
+        if id(tensor) not in self._known:
+            dims = [[] if size == 1 else [self.axes.node(size)] for size in tensor.shape]
+            self._remember(tensor, Known(dims, Nature.ACTIVATION))
+            for dim in dims:
+                self.axes.note(dim, "input", "input")
+
+    def leave_output(self, tensor: Tensor) -> None:
+        """Says that a tensor is a result of the model."""
+        known = self._known.get(id(tensor))
+        for dim in known.dims if known else ():
+            self.axes.note(dim, "output", "output")
+
+    def where(self, op: str) -> str:
+        """The place in the model at which the run is: module path, and the op if it is no module's own."""
+        if not self._stack:
+            return f"({op})"
+        return self._stack[-1] if self._stack_own[-1] else f"{self._stack[-1]} ({op})"
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Follows what runs inside; hooks and modes are gone afterwards, also after an error."""
+        fast_path = torch.backends.mha.get_fastpath_enabled()
+        hooks = [
+            module_hooks.register_module_forward_pre_hook(self._enter_module),
+            module_hooks.register_module_forward_hook(self._leave_module, always_call=True),
+        ]
+        torch.backends.mha.set_fastpath_enabled(False)
+        try:
+            with torch.no_grad(), self:
+                yield
+        finally:
+            torch.backends.mha.set_fastpath_enabled(fast_path)
+            for hook in hooks:
+                hook.remove()
+
+    def _enter_module(self, module: nn.Module, inputs: Any) -> None:
+        self._stack.append(self._paths.get(id(module), type(module).__name__))
+        self._stack_own.append(id(module) in self._own)
+
+    def _leave_module(self, module: nn.Module, inputs: Any, result: Any) -> None:
+        self._stack.pop()
+        self._stack_own.pop()
+
+    def known(self, tensor: Tensor) -> Known:
+        """What is known about a tensor; one that was never seen is a constant."""
+        known = self._known.get(id(tensor))
+        if known is None:
+            known = Known([[] if size == 1 else [self.axes.node(size)] for size in tensor.shape], Nature.CONSTANT)
+            self._remember(tensor, known)
+        if known.nature is Nature.CONSTANT and tensor.untyped_storage().data_ptr() in self._written:
+            known = Known(known.dims, Nature.ACTIVATION)
+        return known
+
+    def dims(self, tensor: Tensor) -> list[Dim]:
+        """The dims of a tensor."""
+        return self.known(tensor).dims
+
+    def _remember(self, tensor: Tensor, known: Known) -> None:
+        self._known[id(tensor)] = known
+        self._alive.append(tensor)
+
+    def __torch_dispatch__(self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        inputs = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+        outputs = [x for x in tree_leaves(result) if isinstance(x, Tensor)]
+        self.read |= {self._names[id(x)] for x in inputs if id(x) in self._names}
+        op = func.overloadpacket
+        where = self.where(op.__name__)
+        call = Call(self.axes, op.__name__.rstrip("_"), _bind(func, args, kwargs), result, where, self.known)
+        rule: Callable[[Call], Any] | None = rule_of(op)
+        try:
+            if rule is None and inputs:
+                raise Unfollowable(f"{op} is no op that growkit knows")
+            found = rule(call) if rule else None
+        except Unfollowable as reason:
+            found = [self._opaque(x, inputs) for x in outputs]
+            lock = Lock(str(reason), where, DECLARE)
+            for known in [*map(self.known, inputs), *found]:
+                for dim in known.dims:
+                    self.axes.lock(dim, lock, declarable=True)
+        found = [found] if isinstance(found, Known) else found or []
+        for tensor, known in zip(outputs, found, strict=False):
+            self._check(tensor, known, where)
+            if any(tensor is x for x in inputs):
+                if known.nature is Nature.ACTIVATION:
+                    self._written.add(tensor.untyped_storage().data_ptr())
+            else:
+                self._remember(tensor, known)
+        return result
+
+    def _opaque(self, tensor: Tensor, inputs: list[Tensor]) -> Known:
+        nature = max((self.known(x).nature for x in inputs), default=Nature.CONSTANT)
+        return Known([[] if size == 1 else [self.axes.node(size)] for size in tensor.shape], nature)
+
+    def _check(self, tensor: Tensor, known: Known, where: str) -> None:
+        sizes = [1] * len(known.dims)
+        for number, dim in enumerate(known.dims):
+            for node in dim:
+                sizes[number] *= node.size
+        assert sizes == list(tensor.shape), f"the rule at {where} says {sizes} of a tensor of shape {list(tensor.shape)}"
+
+
+def _bind(func: OpOverload, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Arguments by name, with defaults."""
+    named = {argument.name: argument.default_value for argument in func._schema.arguments}
+    named.update(zip(named, args, strict=False))
+    named.update(kwargs)
+    return named

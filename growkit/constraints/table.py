@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from types import MappingProxyType
 
-from growkit.axes.table import Axis, AxisTable, Lock, Passage
+from growkit.axes.axis import Axis, Lock, Passage
+from growkit.axes.expressions import Role
+from growkit.axes.table import AxisTable
 from growkit.constraints import activation, attention, conv, interface, norm
 from growkit.constraints.constraint import Constraint, Refusal, never
 from growkit.errors import AxisLockedError, SizeError
@@ -37,9 +39,16 @@ def refusals(axis: Axis, axis_map: AxisMap) -> Iterator[tuple[Passage, Refusal]]
             yield passage, refusal
 
 
+_UNMADE = Lock(
+    "no parameter produces it: its units are made in the forward pass",
+    "the forward pass",
+    "grow another axis; if a parameter does produce it, declare the layout of that parameter",
+)
+
+
 def admits(axis: Axis) -> tuple[str, ...]:
     """What the axis admits, in words; empty if it admits nothing."""
-    if axis.locked:
+    if axis.locked or _unmade(axis):
         return ()
     found = []
     for name, method in METHODS.items():
@@ -61,13 +70,20 @@ def _annotated(axis: Axis) -> Axis:
     admitted = admits(axis)
     if axis.locked or admitted:
         return replace(axis, admits=admitted)
-    doubled = METHODS["copy"].make(axis.size, 2 * axis.size)
+    if _unmade(axis):
+        return replace(axis, locks=(_UNMADE,))
     locks = {
         refusal.reason: Lock(refusal.reason, passage.where, "grow another axis")
         for method in METHODS.values()
-        for passage, refusal in refusals(axis, method.make(axis.size, doubled.new_size))
+        for passage, refusal in refusals(axis, method.make(axis.size, 2 * axis.size))
     }
     return replace(axis, locks=tuple(locks.values()))
+
+
+def _unmade(axis: Axis) -> bool:
+    """Whether no parameter produces the axis, though it is no input."""
+    given = any(passage.kind == "input" for passage in axis.passages)
+    return not given and all(occurrence.role is not Role.PRODUCES for occurrence in axis.occurrences)
 
 
 def check(axis: Axis, axis_map: AxisMap, method: str) -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from growkit.axes.axis import Axis, Lock, Passage
+from growkit.axes.axis import Axis, Lock, Occurrence, Passage
+from growkit.axes.expressions import Role
 from growkit.axes.table import AxisTable
 from growkit.constraints.table import CONSTRAINTS, admits, annotate, check, constraint_of
 from growkit.errors import AxisLockedError, SizeError
@@ -35,7 +36,8 @@ MAPS = {"x2": COPIES_X2, "3": COPIES_3, "fresh": FRESH, "fresh first": FRESH_FIR
 
 
 def axis(*kinds: str, **changes: object) -> Axis:
-    return Axis("fc.weight[0]", 2, "hidden", (), tuple(Passage(k, "fc") for k in kinds), **changes)  # type: ignore[arg-type]
+    made = Occurrence("fc.weight", 0, 0, None, Role.PRODUCES)
+    return Axis("fc.weight[0]", 2, "hidden", (made,), tuple(Passage(k, "fc") for k in kinds), **changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ADMITTED)
@@ -60,6 +62,14 @@ def test_axes_that_admit_nothing_are_locked_with_the_reason() -> None:
     assert [lock.reason for lock in stuck.locks] == [
         "two activations are contracted over it, so copies would count twice in the sum"
     ]
+
+
+def test_axes_that_no_parameter_produces_are_locked() -> None:
+    """The width of a table of sinusoids: one weight reads it, nothing makes it wider."""
+    read = Occurrence("position.weight", 1, 0, None, Role.CONSUMES)
+    (table,) = annotate(AxisTable((Axis("position.weight[1]", 4, "fixed", (read,)),), {})).axes
+    assert table.admits == ()
+    assert [lock.reason for lock in table.locks] == ["no parameter produces it: its units are made in the forward pass"]
 
 
 def test_refusals_say_what_would_do() -> None:

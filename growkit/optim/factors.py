@@ -27,7 +27,10 @@ def learning_rate_factor(dims: Sequence[DimMap | None], update_degree: int) -> f
         if dim.gradient is None:
             return None
         entries = zip(dim.source, dim.value, dim.gradient, strict=True)
-        ratios = {value / gradient**update_degree for source, value, gradient in entries if source != NEW}
+        past = {(value, gradient**update_degree) for source, value, gradient in entries if source != NEW}
+        if any(gradient == 0 for _, gradient in past):  # no update at all, which no factor mends
+            return None
+        ratios = {value / gradient for value, gradient in past}
         if len(ratios) != 1:
             return None
         factor *= ratios.pop()

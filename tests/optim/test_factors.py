@@ -78,3 +78,9 @@ def test_no_factor_without_gradient() -> None:
 def test_new_entries_do_not_count() -> None:
     partly_new = DimMap(2, (0, 1, -1), (1.0, 1.0, 0.0), (1.0, 1.0, 0.0), (None,) * 3)
     assert learning_rate_factor([partly_new, None], 1) == 1.0
+
+
+def test_no_factor_for_a_copy_without_a_gradient() -> None:
+    dormant = DimMap(1, (0, 0), (1.0, 1.0), (1.0, 0.0), (None, None))
+    assert learning_rate_factor([dormant], 1) is None
+    assert learning_rate_factor([dormant], 0) == 1.0

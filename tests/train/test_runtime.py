@@ -1,0 +1,117 @@
+"""Raw model, wrapped model, optimizer, schedulers."""
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.optim import lr_scheduler
+
+from growkit.errors import EngineError
+from growkit.train.runtime import Runtime
+
+
+class Wrapper(nn.Module):
+    def __init__(self, inner: nn.Module):
+        super().__init__()
+        self.inner = inner
+        self.itself = [self]  # a reference cycle, as DistributedDataParallel has them
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.inner(*inputs)
+
+
+def adam(model: nn.Module) -> torch.optim.Adam:
+    return torch.optim.Adam(model.parameters())
+
+
+def test_the_model_stays_the_users_and_rebuild_wraps_anew(make_net: Callable[..., nn.Module]) -> None:
+    unwrapped, net = [], make_net()
+    runtime = Runtime(wrap=Wrapper, unwrap=lambda old: unwrapped.append(type(old)))
+    runtime.bind(net, adam)
+    assert runtime.wrapped is net
+    runtime.rebuild()
+    first = weakref.ref(runtime.wrapped)
+    assert isinstance(runtime.wrapped, Wrapper)
+    assert runtime.wrapped.inner is runtime.model is net
+    runtime.rebuild()
+    assert first() is None
+    assert unwrapped == [Wrapper]
+
+
+def test_without_wrap_the_model_itself_is_called(make_net: Callable[..., nn.Module]) -> None:
+    runtime, net = Runtime(), make_net()
+    runtime.bind(net, adam)
+    runtime.rebuild()
+    assert runtime.wrapped is net
+
+
+def test_a_function_makes_the_optimizer_and_one_the_scheduler(make_net: Callable[..., nn.Module]) -> None:
+    runtime = Runtime(schedulers=[lambda optimizer: lr_scheduler.StepLR(optimizer, 3)], device="cpu")
+    runtime.bind(make_net(), adam)
+    assert isinstance(runtime.optimizer, torch.optim.Adam)
+    assert runtime.schedulers[0].optimizer is runtime.optimizer
+    assert runtime.device == torch.device("cpu")
+
+
+def test_training_mode_is_entered_and_frozen_parts_are_kept(make_net: Callable[..., nn.Module]) -> None:
+    runtime, net = Runtime(), make_net()
+    runtime.bind(net, adam)
+    net[1].eval()
+    runtime.enter_training()
+    assert (net.training, net[1].training) == (True, False)
+    net.eval()
+    runtime.enter_training()
+    assert all(module.training for module in net.modules())
+
+
+def test_all_gradients_are_cleared(make_net: Callable[..., nn.Module]) -> None:
+    runtime, net = Runtime(), make_net()
+    runtime.bind(net, torch.optim.SGD([net[0].weight], lr=0.1))
+    net(torch.zeros(1, 3, dtype=torch.float64)).sum().backward()
+    runtime.clear_gradients()
+    assert all(parameter.grad is None for parameter in net.parameters())
+
+
+@pytest.mark.parametrize(
+    ("optimizers", "given"),
+    [
+        (lambda net: "adam", "the function for optimizers returned str"),
+        (lambda net: torch.optim.SGD([torch.zeros(1)], lr=0.1), "SGD holds none of the model's parameters"),
+        (lambda net: torch.optim.LBFGS(net.parameters()), "LBFGS, whose step needs a closure"),
+        (torch.optim.Adam, "the class Adam as optimizers"),
+        ("adam", "a str as optimizers"),
+    ],
+)
+def test_a_wrong_optimizer_is_refused(make_net: Callable[..., nn.Module], optimizers: Any, given: str) -> None:
+    with pytest.raises(EngineError) as caught:
+        Runtime().bind(make_net(), optimizers)
+    assert caught.value.given == given
+
+
+def test_a_wrong_scheduler_is_refused(make_net: Callable[..., nn.Module]) -> None:
+    other = lr_scheduler.StepLR(adam(make_net()), 3)
+    with pytest.raises(EngineError, match="StepLR of another optimizer"):
+        Runtime(schedulers=[other]).bind(make_net(), adam)
+    with pytest.raises(EngineError, match="ReduceLROnPlateau as a scheduler"):
+        Runtime(schedulers=[lr_scheduler.ReduceLROnPlateau]).bind(make_net(), adam)
+
+
+def test_a_wrapper_that_copies_or_forgets_to_return_is_refused(make_net: Callable[..., nn.Module]) -> None:
+    for wrap, message in ((lambda net: make_net(), "without 4 of the model's parameters"), (print, "wrap returned None")):
+        runtime = Runtime(wrap=wrap)
+        runtime.bind(make_net(), adam)
+        with pytest.raises(EngineError, match=message):
+            runtime.rebuild()
+
+
+def test_one_runtime_has_one_model(make_net: Callable[..., nn.Module]) -> None:
+    runtime = Runtime()
+    with pytest.raises(EngineError, match="a Runtime without a model"):
+        _ = runtime.model
+    runtime.bind(make_net(), adam)
+    assert runtime.parameter_count() == 3 * 5 + 5 + 5 + 1
+    with pytest.raises(EngineError, match="a Runtime that has a model"):
+        runtime.bind(make_net(), adam)

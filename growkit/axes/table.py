@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from growkit.axes.axis import Axis, Block, Equality, Lock, Number, Occurrence, Passage
 from growkit.axes.layouts import Layout
 from growkit.axes.names import find
+from growkit.axes.show import show_table
 
 __all__ = ["Axis", "AxisTable", "Block", "Equality", "Lock", "Number", "Occurrence", "Passage"]
 
@@ -49,3 +50,6 @@ class AxisTable:
     def __getitem__(self, name: str) -> tuple[Axis, ...]:
         """The axes that a name, a glob or an attribute stands for (see `growkit.axes.names.find`)."""
         return find(name, self.axes, self.numbers)
+
+    def __str__(self) -> str:
+        return show_table(self.axes, self.numbers, self.equalities, self.unreached)

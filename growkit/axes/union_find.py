@@ -8,9 +8,10 @@ only, never to guess that two axes are one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from math import prod
 
-from growkit.axes.expressions import Concat, Expression, Leaf, Product, Role
+from growkit.axes.expressions import Role
 from growkit.axes.occurrence import Dim, Irreconcilable, Join, Node, Parts, Shared
 from growkit.axes.table import Lock, Passage
 
@@ -266,7 +267,7 @@ class Axes:
         parts = self.parts(node)
         if parts is None:
             bounds = sorted({0, start, stop, node.size})
-            pieces = self._divide(node, Join.CONCAT, [b - a for a, b in zip(bounds, bounds[1:], strict=False)])
+            pieces = self._divide(node, Join.CONCAT, [b - a for a, b in pairwise(bounds)])
             return [pieces[bounds.index(start)]]
         if parts.join is Join.PRODUCT:
             block = _size(parts.nodes[1:])
@@ -280,42 +281,6 @@ class Axes:
                 pieces_kept.append(self.cut([piece], low, high))
             offset += piece.size
         return pieces_kept[0] if len(pieces_kept) == 1 else [self.concat(pieces_kept)]
-
-    def leaf_nodes(self, node: Node) -> list[Node]:
-        """The whole occurrences that a node is made of, from left to right."""
-        parts = self.parts(node)
-        return [leaf for part in parts.nodes for leaf in self.leaf_nodes(part)] if parts else [node]
-
-    def expression(self, node: Node) -> Expression:
-        """The structure of a node with its roles; leaves are called by the serial number of their root."""
-        parts = self.parts(node)
-        if parts is None:
-            role = next(iter(node.roles)) if len(node.roles) == 1 else None
-            return Leaf(str(self.root(node).serial), role)
-        children: list[Expression] = []
-        kind = Product if parts.join is Join.PRODUCT else Concat
-        for child in map(self.expression, parts.nodes):
-            match child:
-                case Product(nested) if kind is Product:
-                    children += nested
-                case Concat(nested) if kind is Concat:
-                    children += nested
-                case _:
-                    children.append(child)
-        return kind(tuple(children))
-
-    def settle(self) -> None:
-        """Hands roles, passages and locks of composite nodes down to their parts."""
-        for node in self.nodes:  # grows while it runs: each occurrence gets its own parts
-            self.parts(node)
-        for node in sorted(self.nodes, key=lambda n: -n.size):
-            shared = self.shared(node)
-            for part in node.parts.nodes if node.parts else ():
-                part.roles.update(node.roles)
-                theirs = self.shared(part)
-                theirs.passages |= shared.passages
-                for lock, declarable in shared.locks.items():
-                    theirs.locks.setdefault(lock, declarable)
 
 
 def _size(dim: Iterable[Node]) -> int:

@@ -8,6 +8,7 @@ from math import prod
 from growkit.axes.expressions import Concat, Expression, Fixed, Leaf, Product, leaves
 from growkit.axes.layouts import Layout
 from growkit.axes.occurrence import Dim, Irreconcilable, Node
+from growkit.axes.reading import leaf_nodes, settle
 from growkit.axes.table import Lock
 from growkit.axes.union_find import Axes
 from growkit.discovery.summary import layouts_by_serial
@@ -37,7 +38,7 @@ def declare(tracer: Tracer, texts: Mapping[str, str]) -> dict[str, Node]:
         if other != label:
             name = next(n for n, layout in layouts.items() if label in layout.axes())
             raise _contradiction(name, layouts[name], traced[name], f"{other} and {label} are one axis in the run")
-    tracer.axes.settle()
+    settle(tracer.axes)
     for name, layout in layouts.items():
         for dim, expression in zip(tracer.held[name], layout.dims, strict=True):
             _give_roles(tracer.axes, dim[0], expression, name, layout, traced[name])
@@ -47,7 +48,7 @@ def declare(tracer: Tracer, texts: Mapping[str, str]) -> dict[str, Node]:
 def open_locks(axes: Axes, labels: Mapping[str, Node]) -> None:
     """Drops the locks that a declared layout opens from the axes that have a label."""
     for node in labels.values():
-        for leaf in axes.leaf_nodes(node):
+        for leaf in leaf_nodes(axes, node):
             shared = axes.shared(leaf)
             shared.locks = {lock: declarable for lock, declarable in shared.locks.items() if not declarable}
 
@@ -151,7 +152,7 @@ def _dim(axes: Axes, expression: Expression, labels: Mapping[str, Node], place: 
 
 def _give_roles(axes: Axes, node: Node, expression: Expression, name: str, layout: Layout, traced: str) -> None:
     """Roles that the run did not show are taken from the declaration."""
-    declared, nodes = list(leaves(expression)), axes.leaf_nodes(node)
+    declared, nodes = list(leaves(expression)), leaf_nodes(axes, node)
     if len(declared) != len(nodes):
         declared = declared * len(nodes) if len(declared) == 1 else []
     for leaf, occurrence in zip(declared, nodes, strict=False):

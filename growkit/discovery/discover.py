@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from growkit.axes.expressions import Expression, leaves, rename
+from growkit.axes.reading import leaf_nodes, settle
 from growkit.axes.table import AxisTable, Equality, Number
 from growkit.discovery import rules as rules  # enters the rules in their table
 from growkit.discovery.bookkeeping import kept_numbers
@@ -48,12 +49,12 @@ def discover(
             raise
         tracer, uses, values = _run(model, example_inputs, call, HashableSizeInt)
     axes = tracer.axes
-    axes.settle()
+    settle(axes)
     labels = declare(tracer, layouts or {})
     numbers = Numbers(axes, uses, values)
     read = numbers.numbers()
     open_locks(axes, labels)
-    vouched = {axes.root(leaf).serial for node in labels.values() for leaf in axes.leaf_nodes(node)}
+    vouched = {axes.root(leaf).serial for node in labels.values() for leaf in leaf_nodes(axes, node)}
     lock_doubtful(model, tracer, vouched)
 
     by_serial = layouts_by_serial(tracer, vouched)

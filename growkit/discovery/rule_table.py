@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch._ops import OpOverloadPacket
@@ -14,17 +14,19 @@ from growkit.errors import SettingsError
 Rule = Callable[[Call], Known | list[Known] | None]
 """Says what is known about the result, one `Known` a tensor. None leaves results without known axes."""
 
+_R = TypeVar("_R", bound=Rule)
+
 _RULES: dict[OpOverloadPacket, Rule] = {}
 
 
-def register(*ops: Any) -> Callable[[Rule], Rule]:
+def register(*ops: Any) -> Callable[[_R], _R]:
     """Makes a function the rule of these ops (overload packets such as `torch.ops.aten.add`).
 
     Raises:
         SettingsError: not an overload packet, or an op that has a rule.
     """
 
-    def enter(rule: Rule) -> Rule:
+    def enter(rule: _R) -> _R:
         for op in ops:
             if not isinstance(op, OpOverloadPacket) or op in _RULES:
                 raise SettingsError(

@@ -41,9 +41,13 @@ class Uses:
 Pairs = Iterable[tuple[int, Dim]]
 _Reader = Callable[["SizeWatch", Sequence[Any], dict[str, Any], Any], Pairs]
 _SHAPING = (
-    "view reshape expand broadcast_to zeros ones empty full rand randn new_zeros new_ones new_empty new_full"
-).split()
-_NUMERIC = set("mul div add sub pow truediv true_divide rsub rdiv floordiv divide multiply full fill clamp".split())
+    "view", "reshape", "expand", "broadcast_to", "zeros", "ones", "empty", "full", "rand", "randn", "new_zeros",
+    "new_ones", "new_empty", "new_full",
+)  # fmt: skip
+_NUMERIC = {
+    "mul", "div", "add", "sub", "pow", "truediv", "true_divide", "rsub", "rdiv", "rpow", "floordiv", "divide",
+    "multiply", "fill", "clamp",
+}  # fmt: skip
 
 
 class SizeWatch(TorchFunctionMode):
@@ -93,7 +97,7 @@ class SizeWatch(TorchFunctionMode):
 
 def _shape(watch: SizeWatch, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Iterator[tuple[int, Dim]]:
     given = [x for x in args if not isinstance(x, Tensor)]
-    shape = given or [kwargs.get("size", kwargs.get("shape", ()))]
+    shape: Sequence[Any] = given or [kwargs.get("size", kwargs.get("shape", ()))]
     if shape and isinstance(shape[0], (tuple, list)):
         shape = shape[0]
     sizes = [x for x in shape if isinstance(x, int)]
@@ -108,7 +112,8 @@ def _unflatten(watch: SizeWatch, args: Sequence[Any], kwargs: dict[str, Any], re
 
 
 def _split(watch: SizeWatch, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
-    given = args[1] if len(args) > 1 else kwargs.get("split_size_or_sections", kwargs.get("split_size"))
+    named = kwargs.get("split_size_or_sections", kwargs.get("split_size", kwargs.get("split_sizes")))
+    given: Any = args[1] if len(args) > 1 else named
     d = args[2] if len(args) > 2 else kwargs.get("dim", 0)
     dims = [watch.dims(piece)[d] for piece in result]
     if isinstance(given, int):

@@ -9,6 +9,7 @@ from torch import nn
 from growkit.axes.expressions import Expression, Fixed, Leaf, Product, Role, leaves
 from growkit.axes.layouts import Layout
 from growkit.axes.occurrence import Node
+from growkit.axes.reading import expression, leaf_nodes
 from growkit.axes.table import Axis, Lock, Occurrence
 from growkit.axes.union_find import Axes
 from growkit.discovery.call import DECLARE, OTHERS
@@ -29,7 +30,7 @@ def _expression(axes: Axes, node: Node, vouched: Collection[int]) -> Expression:
     """A dim of one unit is an axis only if something says so: otherwise it is there for broadcasting."""
     if node.size == 1 and not node.roles and axes.root(node).serial not in vouched:
         return Fixed(1)
-    return axes.expression(node)
+    return expression(axes, node)
 
 
 def lock_doubtful(model: nn.Module, tracer: Tracer, vouched: Collection[int]) -> None:
@@ -39,7 +40,7 @@ def lock_doubtful(model: nn.Module, tracer: Tracer, vouched: Collection[int]) ->
     for name, dims in tracer.held.items():
         for d, dim in enumerate(dims):
             place = f"{name}[{d}]"
-            for leaf in axes.leaf_nodes(dim[0]):
+            for leaf in leaf_nodes(axes, dim[0]):
                 shared = axes.shared(leaf)
                 is_vouched = axes.root(leaf).serial in vouched
                 if name not in tracer.read and not is_vouched:
@@ -60,20 +61,21 @@ def build_axes(
     """The axes, in the order in which tensors hold them, and their names by serial number."""
     occurrences: dict[str, list[Occurrence]] = {}
     for tensor, layout in layouts.items():
-        for d, expression in enumerate(layout.dims):
-            whole = isinstance(expression, Leaf)
-            for position, leaf in enumerate(leaves(expression)):
+        for d, dim in enumerate(layout.dims):
+            whole = isinstance(dim, Leaf)
+            for position, leaf in enumerate(leaves(dim)):
                 factor = None if whole else position
-                found = Occurrence(tensor, d, position, factor, leaf.role)
-                occurrences.setdefault(leaf.axis, []).append(found)
-    names = {serial: labels.get(int(serial)) or _name(found) for serial, found in occurrences.items()}
+                occurrence = Occurrence(tensor, d, position, factor, leaf.role)
+                occurrences.setdefault(leaf.axis, []).append(occurrence)
+    consuming = {name for name, layout in layouts.items() if any(leaf.role is Role.CONSUMES for leaf in layout)}
+    names = {serial: labels.get(int(serial)) or _name(found, consuming) for serial, found in occurrences.items()}
     heads = {s for s in occurrences if "per_head" in _passages(tracer, s)}
     beside_heads = {
         leaf.axis
         for layout in layouts.values()
-        for expression in layout.dims
-        if isinstance(expression, Product) and heads & {leaf.axis for leaf in leaves(expression)}
-        for leaf in leaves(expression)
+        for dim in layout.dims
+        if isinstance(dim, Product) and heads & {leaf.axis for leaf in leaves(dim)}
+        for leaf in leaves(dim)
     }
     made = []
     for serial, found in occurrences.items():
@@ -91,8 +93,10 @@ def _passages(tracer: Tracer, serial: str) -> set[str]:
     return {passage.kind for passage in tracer.axes.shared(tracer.axes.nodes[int(serial)]).passages}
 
 
-def _name(found: list[Occurrence]) -> str:
-    return str(next((o for o in found if o.role is Role.PRODUCES), found[0]))
+def _name(found: list[Occurrence], consuming: Collection[str]) -> str:
+    """The dim that first produces the axis from another one; a bias may come before it in module order."""
+    produced = [o for o in found if o.role is Role.PRODUCES]
+    return str(next((o for o in produced if o.tensor in consuming), (produced or found)[0]))
 
 
 def _kind(

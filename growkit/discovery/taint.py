@@ -74,7 +74,7 @@ class SizeInt(int):
     def __rtruediv__(self, other: Any) -> Any:
         return other / float(self)
 
-    def __pow__(self, other: Any, modulo: None = None) -> Any:
+    def __pow__(self, other: Any, modulo: None = None) -> Any:  # type: ignore[override]
         return float(self) ** other if isinstance(other, float) or other < 0 else int(self) ** other
 
     def __neg__(self) -> Any:
@@ -87,7 +87,7 @@ class SizeInt(int):
 class HashableSizeInt(SizeInt):
     """For models that use sizes as keys."""
 
-    __hash__ = int.__hash__
+    __hash__ = int.__hash__  # type: ignore[assignment]
 
 
 def tracked(value: int, origin: Origin, kind: type[SizeInt] = SizeInt) -> SizeInt:
@@ -122,7 +122,9 @@ for _name, _sign in (("mul", "*"), ("add", "+"), ("sub", "-"), ("floordiv", "//"
 
 
 @contextmanager
-def tainted(model: nn.Module, kind: type[SizeInt], as_float: Callable[[Origin], None]) -> Iterator[dict[Attribute, int]]:
+def tainted(
+    model: nn.Module, kind: type[SizeInt], as_float: Callable[[Origin], None]
+) -> Iterator[dict[Attribute, int]]:
     """Inside, every int and tuple of ints that a module keeps is tracked; gives their values.
 
     The caller puts the attributes back (see `untouched`).

@@ -37,7 +37,9 @@ class Tracer(TorchDispatchMode):
         """Storages into which an activation was written."""
         self._stack: list[str] = []
         self._paths = {id(module): path or type(module).__name__ for path, module in model.named_modules()}
-        self._own = {id(m) for m in model.modules() if type(m).__module__.startswith("torch.nn.") and not list(m.children())}
+        self._own = {
+            id(m) for m in model.modules() if type(m).__module__.startswith("torch.nn.") and not list(m.children())
+        }
         self._stack_own: list[bool] = []
         for nature, tensors in ((Nature.WEIGHT, model.named_parameters()), (Nature.CONSTANT, model.named_buffers())):
             for name, tensor in tensors:
@@ -148,7 +150,9 @@ class Tracer(TorchDispatchMode):
         for number, dim in enumerate(known.dims):
             for node in dim:
                 sizes[number] *= node.size
-        assert sizes == list(tensor.shape), f"the rule at {where} says {sizes} of a tensor of shape {list(tensor.shape)}"
+        assert sizes == list(tensor.shape), (
+            f"the rule at {where} says {sizes} of a tensor of shape {list(tensor.shape)}"
+        )
 
 
 def _bind(func: OpOverload, args: Any, kwargs: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import nn
@@ -37,7 +38,7 @@ def untouched(model: nn.Module) -> Iterator[None]:
     """Eval mode inside; afterwards flags, attributes, buffers and random states are as before."""
     modules = list(model.modules())
     attributes = [(module, dict(vars(module))) for module in modules]
-    tables = [
+    tables: list[tuple[dict[str, Any], dict[str, Any]]] = [
         (table, dict(table)) for module in modules for table in (module._parameters, module._buffers, module._modules)
     ]
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]

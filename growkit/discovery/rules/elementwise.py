@@ -67,7 +67,7 @@ def quotients(call: Call) -> Known:
     tensors = _operands(call)
     known = combine(call, tensors, call.result.shape, Role.GAIN)
     divisor = call["other"]
-    if call["rounding_mode"] if "rounding_mode" in call.arguments else False:
+    if call.arguments.get("rounding_mode"):
         for dim in known.dims:
             call.note(dim, "pointwise:div")
     elif isinstance(divisor, Tensor) and call.known(divisor).nature is Nature.ACTIVATION:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from growkit.axes.occurrence import Dim
 from growkit.axes.reshape import reshape
 from growkit.discovery.call import Call, Known
 from growkit.discovery.rule_table import register
@@ -69,7 +70,7 @@ def expand(call: Call) -> Known:
 def repeat(call: Call) -> Known:
     known = call.known(call["self"])
     times = call["repeats"]
-    padded = [[] for _ in range(len(times) - len(known.dims))] + known.dims
+    padded: list[Dim] = [[] for _ in range(len(times) - len(known.dims))] + known.dims
     return Known([call.fresh(n) + dim for n, dim in zip(times, padded, strict=True)], known.nature)
 
 

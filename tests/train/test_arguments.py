@@ -43,7 +43,9 @@ def test_an_unknown_parameter_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(EngineError) as caught:
         SignatureCall(adjust, OFFERED, "the step callback")
     assert caught.value.given == "the step callback 'adjust' asks for 'modle'"
-    assert caught.value.allowed == "the names model, batch, epoch, step; other parameters with a default value; **kwargs"
+    assert (
+        caught.value.allowed == "the names model, batch, epoch, step; other parameters with a default value; **kwargs"
+    )
     assert caught.value.next_step == "rename the parameter to 'model'"
 
 

@@ -63,14 +63,14 @@ def test_new_values_in_the_old_parameters_are_no_change(runtime: Runtime) -> Non
 def test_an_optimizer_that_holds_what_is_gone_is_noticed(runtime: Runtime) -> None:
     watch = ModelWatch(runtime)
     replace_weight(runtime.model)
-    with pytest.raises(EngineError, match="still holds parameters that the model has no more: 0.weight"):
+    with pytest.raises(EngineError, match=r"still holds parameters that the model has no more: 0\.weight"):
         watch.check_followed()
 
 
 def test_an_optimizer_that_misses_what_is_new_is_noticed(runtime: Runtime) -> None:
     watch = ModelWatch(runtime)
     runtime.model.append(nn.Linear(1, 1))
-    with pytest.raises(EngineError, match="no optimizer holds the new parameters 3.weight, 3.bias"):
+    with pytest.raises(EngineError, match=r"no optimizer holds the new parameters 3\.weight, 3\.bias"):
         watch.check_followed()
 
 

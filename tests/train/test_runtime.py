@@ -100,7 +100,10 @@ def test_a_wrong_scheduler_is_refused(make_net: Callable[..., nn.Module]) -> Non
 
 
 def test_a_wrapper_that_copies_or_forgets_to_return_is_refused(make_net: Callable[..., nn.Module]) -> None:
-    for wrap, message in ((lambda net: make_net(), "without 4 of the model's parameters"), (print, "wrap returned None")):
+    for wrap, message in (
+        (lambda net: make_net(), "without 4 of the model's parameters"),
+        (print, "wrap returned None"),
+    ):
         runtime = Runtime(wrap=wrap)
         runtime.bind(make_net(), adam)
         with pytest.raises(EngineError, match=message):

@@ -81,7 +81,9 @@ def test_a_model_that_the_state_does_not_fit_is_refused_and_nothing_changed(
 def test_a_new_parameter_without_a_group_is_refused(make_net: Callable[..., Any]) -> None:
     old = make_net()
     optimizer = trained(old, [{"params": [old[0].weight]}, {"params": [old[2].weight]}])
-    with pytest.raises(EngineError, match="new parameters 3.weight; 3.bias for an optimizer with 2 parameter groups"):
+    with pytest.raises(
+        EngineError, match=r"new parameters 3\.weight; 3\.bias for an optimizer with 2 parameter groups"
+    ):
         plan_handover(optimizer, old, make_net().append(nn.Linear(1, 1)), optimizer_state="reset")
 
 

@@ -1,0 +1,92 @@
+"""The order of calls, written out by hand."""
+
+from typing import Any
+
+import torch
+
+from growkit.train import Settings, StepCallbackReturn
+
+
+def test_the_call_sequence_of_a_fresh_start(make_engine: Any, loss_of: Any) -> None:
+    """Accumulation over 2 of 5 batches: windows of 2, 2 and 1 in each of two epochs."""
+    calls: list[tuple[Any, ...]] = []
+
+    def callback(epoch, step, updates):
+        calls.append(("callback", epoch, step, updates))
+
+    def train_step(model, batch, epoch, step, updates):
+        calls.append(("train_step", epoch, step, updates))
+        return loss_of(model, batch)
+
+    engine = make_engine(train_step=train_step, callbacks=[callback], settings=Settings(accumulate_steps=2))
+    engine.fit(2)
+    assert calls == [
+        ("callback", 1, 0, 0),
+        ("train_step", 1, 0, 0),
+        ("train_step", 1, 1, 0),
+        ("callback", 1, 2, 1),
+        ("train_step", 1, 2, 1),
+        ("train_step", 1, 3, 1),
+        ("callback", 1, 4, 2),
+        ("train_step", 1, 4, 2),
+        ("callback", 2, 5, 3),
+        ("train_step", 2, 5, 3),
+        ("train_step", 2, 6, 3),
+        ("callback", 2, 7, 4),
+        ("train_step", 2, 7, 4),
+        ("train_step", 2, 8, 4),
+        ("callback", 2, 9, 5),
+        ("train_step", 2, 9, 5),
+    ]
+    assert engine.progress.state_dict() == {"epoch": 3, "batch": 0, "step": 10, "updates": 6}
+
+
+def test_no_gradient_is_alive_in_a_callback(make_engine: Any) -> None:
+    alive = []
+
+    def callback(model):
+        alive.append(any(parameter.grad is not None for parameter in model.parameters()))
+
+    make_engine(callbacks=[callback], settings=Settings(accumulate_steps=2)).fit(1)
+    assert alive == [False] * 3
+
+
+def test_the_callback_sees_the_batch_that_runs_next(make_engine: Any, batches: Any) -> None:
+    seen = []
+    make_engine(callbacks=[lambda batch: seen.append(batch)], settings=Settings(accumulate_steps=2)).fit(1)
+    assert [id(batch) for batch in seen] == [id(batches[index]) for index in (0, 2, 4)]
+
+
+def test_an_update_of_accumulate_steps_acts_on_the_window_about_to_open(make_engine: Any) -> None:
+    starts = []
+
+    def callback(step):
+        starts.append(step)
+        if step == 1:
+            return StepCallbackReturn(config_updates={"accumulate_steps": 3})
+
+    engine = make_engine(callbacks=[callback])
+    engine.fit(1)
+    assert starts == [0, 1, 4]
+    assert engine.progress.updates == 3
+
+
+def test_an_update_of_batch_size_acts_on_the_next_epoch(make_engine: Any, batches: Any) -> None:
+    asked = []
+
+    def train_data(epoch, batch_size):
+        asked.append((epoch, batch_size))
+        return batches
+
+    def callback(step):
+        return StepCallbackReturn(config_updates={"batch_size": 8}) if step == 2 else None
+
+    make_engine(train_data=train_data, callbacks=[callback], settings=Settings(batch_size=4)).fit(2)
+    assert asked == [(1, 4), (2, 8)]
+
+
+def test_a_step_limit_closes_the_window_with_the_batches_it_has(make_engine: Any) -> None:
+    engine = make_engine(settings=Settings(accumulate_steps=4))
+    engine.fit(max_steps=7)
+    assert engine.progress.state_dict() == {"epoch": 2, "batch": 2, "step": 7, "updates": 3}
+    assert all(torch.isfinite(parameter).all() for parameter in engine.model.parameters())

@@ -129,6 +129,9 @@ class Numbers:
             self._lock(serials, Lock("its size follows from others in a way that cannot be kept", where, DECLARE))
 
     def _axes_of(self, origin: Origin) -> set[int]:
+        value = self._value(origin, certain=False)
+        if value is not None and not isinstance(origin, Attribute):
+            return polynomials.axes_in(value)
         match origin:
             case SizeOf(dim):
                 return polynomials.axes_in(polynomials.size_of(self.axes, dim))

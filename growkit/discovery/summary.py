@@ -111,7 +111,7 @@ def _kind(
         return "output"
     if head:
         return "heads"
-    if beside_head or "contracted_activations" in passages:
+    if (beside_head and Role.CONSUMES in roles) or "contracted_activations" in passages:
         return "head_dim"
     if "residual" in passages:
         return "stream"

@@ -34,6 +34,7 @@ class StepCallbacks:
             self._finish(state, call(state.offered_to_callbacks()))
         if not self._calls:
             self._finish(state, None)
+        state.runtime.ensure_wrapped()
         state.runtime.enter_training()
 
     def _finish(self, state: RunState, returned: object) -> None:

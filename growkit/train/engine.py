@@ -79,6 +79,7 @@ class Engine:
             services=services,
             metrics_file=None if run_dir is None else Path(run_dir) / "metrics.jsonl",
         )
+        self.runtime.let_engine_check(self._state.checked_settings)
         self._loop = compose(self._state, train_step, callbacks)
         if settings.learning_rate is not None:
             check_learning_rate(self.runtime.optimizer, self.runtime.schedulers, settings.learning_rate)

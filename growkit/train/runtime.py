@@ -49,6 +49,7 @@ class Runtime:
         self._schedulers_given = tuple(schedulers)
         self._model: nn.Module | None = None
         self._wrapped: nn.Module | None = None
+        self._check_updates: Callable[[Mapping[str, object]], object] | None = None
 
     @property
     def model(self) -> nn.Module:
@@ -67,6 +68,21 @@ class Runtime:
         """The only optimizer."""
         (optimizer,) = self.optimizers
         return optimizer
+
+    def check_updates(self, updates: Mapping[str, object]) -> None:
+        """Whether the engine would accept these config updates: for services that change the model before it can.
+
+        Raises: SettingsError.
+        """
+        if self._check_updates is None:
+            raise EngineError(
+                "a Runtime without an Engine", "a Runtime that an Engine was made with", "make the Engine"
+            )
+        self._check_updates(updates)
+
+    def let_engine_check(self, check: Callable[[Mapping[str, object]], object]) -> None:
+        """Gives the check of `check_updates`, which raises for updates that are refused."""
+        self._check_updates = check
 
     def bind(self, model: nn.Module, optimizers: Optimizer | Callable[[nn.Module], Optimizer]) -> None:
         """Takes over the model, on the device, and makes optimizer and schedulers where functions were given."""
@@ -91,6 +107,11 @@ class Runtime:
             self._unwrap(self._wrapped)
         self._wrapped = None
         gc.collect()  # DistributedDataParallel sits in reference cycles, and its reducer holds the old parameters
+
+    def ensure_wrapped(self) -> None:
+        """Wraps the model again if a service dropped the wrapper and then changed nothing."""
+        if self._wrap is not None and self._wrapped is None:
+            self.rebuild()
 
     def rebuild(self) -> None:
         """Drops the wrapper and wraps the model as it is now."""

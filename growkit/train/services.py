@@ -16,8 +16,9 @@ from growkit.train.step_return import StepCallbackReturn
 class Service(Protocol):
     """A service is handed to callbacks and train steps under its name in `Engine(services=...)`.
 
-    It may change the model in place while a callback runs. Then it also changes
-    `runtime.optimizers` and `runtime.followers`, and says so through `take_change`.
+    It may change the model in place while a callback runs: `runtime.check_updates` for settings it
+    means to change along, `runtime.drop_wrapper` for what holds the old parameters, then the model,
+    `runtime.optimizers` and `runtime.followers`. It says so through `take_change`.
     """
 
     def attach(self, runtime: Runtime) -> None:

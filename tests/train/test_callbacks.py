@@ -73,6 +73,25 @@ def test_a_change_that_is_returned_too_is_made_once(make_engine: Any, service: A
     assert len(wrapped) == 2  # at the start, and after the change
 
 
+def test_a_change_that_was_refused_and_forgiven_leaves_the_model_wrapped(make_engine: Any, service: Any) -> None:
+    seen = []
+
+    def callback(growth):
+        growth.runtime.drop_wrapper()
+
+    class Wrapper(nn.Module):
+        def __init__(self, inner: nn.Module):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            seen.append(type(self))
+            return self.inner(inputs)
+
+    make_engine(callbacks=[callback], services={"growth": service}, runtime=Runtime(wrap=Wrapper)).fit(max_steps=2)
+    assert seen == [Wrapper, Wrapper]
+
+
 def test_a_service_acts_without_any_callback(make_engine: Any, service: Any) -> None:
     engine = make_engine(services={"growth": service})
     service.change = StepCallbackReturn(config_updates={"learning_rate": 0.5})

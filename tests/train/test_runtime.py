@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.optim import lr_scheduler
 
-from growkit.errors import EngineError
+from growkit.errors import EngineError, SettingsError
 from growkit.train.runtime import Runtime
 
 
@@ -39,6 +39,29 @@ def test_the_model_stays_the_users_and_rebuild_wraps_anew(make_net: Callable[...
     runtime.rebuild()
     assert first() is None
     assert unwrapped == [Wrapper]
+
+
+def test_a_dropped_wrapper_is_made_again_once(make_net: Callable[..., nn.Module]) -> None:
+    runtime = Runtime(wrap=Wrapper)
+    runtime.bind(make_net(), adam)
+    runtime.rebuild()
+    first = runtime.wrapped
+    runtime.ensure_wrapped()
+    assert runtime.wrapped is first
+    runtime.drop_wrapper()
+    assert runtime.wrapped is runtime.model
+    runtime.ensure_wrapped()
+    assert isinstance(runtime.wrapped, Wrapper)
+
+
+def test_updates_are_checked_by_the_engine(make_engine: Any) -> None:
+    with pytest.raises(EngineError, match="a Runtime without an Engine"):
+        Runtime().check_updates({})
+    engine = make_engine()
+    engine.runtime.check_updates({"learning_rate": 0.5})
+    assert engine.settings.learning_rate is None
+    with pytest.raises(SettingsError, match="the setting 'lr'"):
+        engine.runtime.check_updates({"lr": 0.5})
 
 
 def test_without_wrap_the_model_itself_is_called(make_net: Callable[..., nn.Module]) -> None:

@@ -1,0 +1,1 @@
+"""One traced run of a model gives its axes."""

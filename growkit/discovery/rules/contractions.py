@@ -15,11 +15,13 @@ aten = torch.ops.aten
 
 @register(aten.mm, aten.bmm)
 def matrix_product(call: Call) -> Known:
+    """`'m k', 'k n' -> 'm n'`, with or without batch."""
     return _product(call, call["self"], call["mat2"])
 
 
 @register(aten.addmm, aten.baddbmm)
 def matrix_product_and_sum(call: Call) -> Known:
+    """A bias plus a matrix product."""
     names = ("mat1", "mat2") if call.op == "addmm" else ("batch1", "batch2")
     known = _product(call, call[names[0]], call[names[1]])
     return _add_bias(call, known, call["self"])
@@ -27,6 +29,7 @@ def matrix_product_and_sum(call: Call) -> Known:
 
 @register(aten.mv)
 def matrix_vector_product(call: Call) -> Known:
+    """`'m k', 'k' -> 'm'`."""
     return _product(call, call["self"], call["vec"])
 
 

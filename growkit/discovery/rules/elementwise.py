@@ -17,6 +17,7 @@ aten = torch.ops.aten
 
 @register(aten.clone, aten.detach, aten.alias, aten.lift_fresh, aten._to_copy, aten.neg, aten.positive, aten.dropout)
 def as_it_is(call: Call) -> Known:
+    """Linear, and nothing changes but values: the same axes."""
     known = call.known(call["self"] if "self" in call.arguments else call["input"])
     return Known(known.dims, known.nature)
 
@@ -32,6 +33,7 @@ def as_it_is(call: Call) -> Known:
     aten.floor_divide,
 )  # fmt: skip
 def nonlinear(call: Call) -> Known | list[Known]:
+    """A function of each entry: copies pass, scales do not."""
     tensors = [x for x in call.arguments.values() if isinstance(x, Tensor)]
     first = call.result if isinstance(call.result, Tensor) else call.result[0]
     known = combine(call, tensors, first.shape, None)
@@ -45,6 +47,7 @@ def nonlinear(call: Call) -> Known | list[Known]:
 
 @register(aten.add, aten.sub, aten.rsub)
 def sums(call: Call) -> Known:
+    """Sums: parameters are added to activations, activations to one another."""
     tensors = _operands(call)
     known = combine(call, tensors, call.result.shape, Role.PRODUCES)
     for dim in _shared_by_activations(call, tensors, known):
@@ -54,6 +57,7 @@ def sums(call: Call) -> Known:
 
 @register(aten.mul)
 def products(call: Call) -> Known:
+    """Products: gains, or gates of two activations."""
     tensors = _operands(call)
     known = combine(call, tensors, call.result.shape, Role.GAIN)
     kind = "pointwise:square" if len(tensors) == 2 and tensors[0] is tensors[1] else "gate"
@@ -64,6 +68,7 @@ def products(call: Call) -> Known:
 
 @register(aten.div)
 def quotients(call: Call) -> Known:
+    """Quotients: as products where the divisor is no activation."""
     tensors = _operands(call)
     known = combine(call, tensors, call.result.shape, Role.GAIN)
     divisor = call["other"]
@@ -79,6 +84,7 @@ def quotients(call: Call) -> Known:
 
 @register(aten.masked_fill)
 def masked_fill(call: Call) -> Known:
+    """Some entries become a number."""
     payload, mask, value = call["self"], call["mask"], call["value"]
     known = combine(call, [payload, mask], call.result.shape, Role.PRODUCES)
     if isinstance(value, Tensor) and value.dim() == 0:
@@ -91,6 +97,7 @@ def masked_fill(call: Call) -> Known:
 
 @register(aten.where)
 def where(call: Call) -> Known:
+    """Each entry from one of two tensors."""
     tensors = [call["condition"], *_operands(call)]
     known = combine(call, tensors, call.result.shape, Role.PRODUCES)
     for dim in known.dims:
@@ -100,6 +107,7 @@ def where(call: Call) -> Known:
 
 @register(aten.copy_)
 def copy(call: Call) -> Known:
+    """A tensor is written into another one."""
     target, source = call["self"], call["src"]
     known = combine(call, [target, source], target.shape, Role.PRODUCES)
     return Known(known.dims, Nature.ACTIVATION if call.known(source).nature is Nature.WEIGHT else known.nature)
@@ -107,6 +115,7 @@ def copy(call: Call) -> Known:
 
 @register(aten.fill_, aten.zero_, aten.fill)
 def fill(call: Call) -> Known:
+    """All entries become one number."""
     return call.known(call["self"])
 
 
@@ -114,6 +123,7 @@ def fill(call: Call) -> Known:
     aten.zeros_like, aten.ones_like, aten.full_like, aten.empty_like, aten.rand_like, aten.randn_like,
 )  # fmt: skip
 def like(call: Call) -> Known:
+    """A constant of the shape of another tensor."""
     dims = []
     for size, dim in zip(call.result.shape, call.known(call["self"]).dims, strict=True):
         mine = call.fresh(size)  # an occurrence of its own: roles of the constant are not those of the model tensor
@@ -127,6 +137,7 @@ def like(call: Call) -> Known:
     aten.is_same_size, aten._assert_async, aten._assert_tensor_metadata, aten.bernoulli, aten.bernoulli_,
 )  # fmt: skip
 def nothing(call: Call) -> None:
+    """The result has no known axes, or is no tensor."""
     return None
 
 

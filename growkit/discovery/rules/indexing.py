@@ -18,6 +18,7 @@ _PICKED = "its units are picked by their number"
 
 @register(aten.slice)
 def slice_(call: Call) -> Known:
+    """Some units in a row."""
     tensor = call["self"]
     known = call.known(tensor)
     d, size = call.dim("dim", tensor), call.result.shape[call.dim("dim", tensor)]
@@ -35,6 +36,7 @@ def slice_(call: Call) -> Known:
 
 @register(aten.select)
 def select(call: Call) -> Known:
+    """One unit of a dim."""
     tensor = call["self"]
     known = call.known(tensor)
     d = call.dim("dim", tensor)
@@ -44,11 +46,13 @@ def select(call: Call) -> Known:
 
 @register(aten.unbind)
 def unbind(call: Call) -> list[Known]:
+    """Every unit of a dim as a tensor of its own."""
     return [select(call)] * len(call.result)
 
 
 @register(aten.split, aten.split_with_sizes, aten.unsafe_split)
 def split(call: Call) -> list[Known]:
+    """A dim in pieces."""
     tensor = call["self"]
     known = call.known(tensor)
     d = call.dim("dim", tensor)
@@ -62,6 +66,7 @@ def split(call: Call) -> list[Known]:
 
 @register(aten.glu)
 def glu(call: Call) -> Known:
+    """`'[a|a]' -> 'a'`: the first half times the sigmoid of the second."""
     tensor = call["self"]
     known = call.known(tensor)
     d, half = call.dim("dim", tensor), tensor.shape[call.dim("dim", tensor)] // 2
@@ -74,6 +79,7 @@ def glu(call: Call) -> Known:
 
 @register(aten.cat)
 def cat(call: Call) -> Known:
+    """Tensors one after the other along a dim."""
     tensors = [x for x in call["tensors"] if x.numel() or x.dim() > 1]  # torch lets an empty vector pass
     known = _side_by_side(call, tensors)
     d = call.dim("dim", tensors[0])
@@ -89,6 +95,7 @@ def cat(call: Call) -> Known:
 
 @register(aten.stack)
 def stack(call: Call) -> Known:
+    """Tensors side by side along a new dim."""
     tensors = call["tensors"]
     nature = _side_by_side(call, tensors)
     dims = [_tied(call, tensors, d) for d in range(tensors[0].dim())]
@@ -98,6 +105,7 @@ def stack(call: Call) -> Known:
 
 @register(aten.constant_pad_nd)
 def pad(call: Call) -> Known:
+    """A dim with constants around it."""
     tensor = call["self"]
     known = call.known(tensor)
     dims = list(known.dims)
@@ -149,6 +157,7 @@ def index(call: Call) -> Known:
 
 @register(aten.gather)
 def gather(call: Call) -> Known:
+    """Entries of one dim picked by an index of the same rank."""
     tensor, ids = call["self"], call["index"]
     known, picks = call.known(tensor), call.known(ids)
     d = call.dim("dim", tensor)
@@ -161,6 +170,7 @@ def gather(call: Call) -> Known:
 
 @register(aten.index_select)
 def index_select(call: Call) -> Known:
+    """Entries of one dim picked by a vector."""
     tensor = call["self"]
     known = call.known(tensor)
     d = call.dim("dim", tensor)

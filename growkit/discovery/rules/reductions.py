@@ -18,6 +18,7 @@ _LINEAR = {"sum", "mean"}
     aten.all, aten.any, aten.var_mean, aten.argmax, aten.argmin, aten.max, aten.min,
 )  # fmt: skip
 def reduce(call: Call) -> Known | list[Known]:
+    """One value for all units of some dims."""
     tensor = call["self"]
     if isinstance(call.arguments.get("other"), Tensor):  # max of two tensors
         return combine(call, [tensor, call["other"]], call.result.shape, None)
@@ -45,6 +46,7 @@ def reduce(call: Call) -> Known | list[Known]:
 
 @register(aten._softmax, aten._log_softmax, aten._safe_softmax)
 def softmax(call: Call) -> Known:
+    """Softmax over one dim."""
     tensor = call["self"]
     known = call.known(tensor)
     over = call.dim("dim", tensor)

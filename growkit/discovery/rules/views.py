@@ -14,6 +14,7 @@ aten = torch.ops.aten
 
 @register(aten.view, aten._unsafe_view, aten.reshape, aten._reshape_alias, aten.view_copy)
 def view(call: Call) -> Known:
+    """The same entries in another shape."""
     tensor = call["self"]
     known = call.known(tensor)
     if "size" not in call.arguments:  # another dtype of the same bytes
@@ -24,6 +25,7 @@ def view(call: Call) -> Known:
 
 @register(aten.t, aten.transpose, aten.permute)
 def permute(call: Call) -> Known:
+    """Dims in another order."""
     tensor = call["self"]
     known = call.known(tensor)
     order = list(range(tensor.dim()))
@@ -39,6 +41,7 @@ def permute(call: Call) -> Known:
 
 @register(aten.unsqueeze)
 def unsqueeze(call: Call) -> Known:
+    """A new dim of one unit."""
     known = call.known(call["self"])
     at = call["dim"] % (len(known.dims) + 1)
     return Known([*known.dims[:at], [], *known.dims[at:]], known.nature)
@@ -46,6 +49,7 @@ def unsqueeze(call: Call) -> Known:
 
 @register(aten.squeeze)
 def squeeze(call: Call) -> Known:
+    """Without dims of one unit."""
     tensor = call["self"]
     known = call.known(tensor)
     asked = call.arguments.get("dim", range(tensor.dim()))
@@ -56,6 +60,7 @@ def squeeze(call: Call) -> Known:
 
 @register(aten.expand)
 def expand(call: Call) -> Known:
+    """Dims of one unit repeated without copying."""
     tensor = call["self"]
     known = call.known(tensor)
     added = call.result.dim() - tensor.dim()
@@ -68,6 +73,7 @@ def expand(call: Call) -> Known:
 
 @register(aten.repeat)
 def repeat(call: Call) -> Known:
+    """`'a' -> '(times a)'`."""
     known = call.known(call["self"])
     times = call["repeats"]
     padded: list[Dim] = [[] for _ in range(len(times) - len(known.dims))] + known.dims

@@ -30,7 +30,7 @@ def depth_steps(table: AxisTable, deepen: Deepen) -> tuple[DepthStep, ...]:
 
     Args:
         table: the axes of the model.
-        deepen: container path -> new length (new blocks are spread evenly), or `Insert(at=[...])`.
+        deepen: container path, or its end -> new length (new blocks are spread evenly), or `Insert(at=[...])`.
 
     A new block is a copy of the block before it (the first, at position 0), whose parameters that write to
     the residual stream are zero: x + 0. Source: Wu et al. 2024, LLaMA Pro (arXiv 2401.02415), section 3.2.
@@ -41,13 +41,17 @@ def depth_steps(table: AxisTable, deepen: Deepen) -> tuple[DepthStep, ...]:
     return tuple(_step(table, container, wanted) for container, wanted in deepen.items())
 
 
-def _step(table: AxisTable, container: str, wanted: int | Insert) -> DepthStep:
-    blocks = [block for block in table.blocks if block.container == container]
-    if not blocks:
-        known = ", ".join(dict.fromkeys(repr(block.container) for block in table.blocks)) or "none in this model"
+def _step(table: AxisTable, name: str, wanted: int | Insert) -> DepthStep:
+    known = list(dict.fromkeys(block.container for block in table.blocks))
+    named = [path for path in known if path == name] or [path for path in known if path.endswith("." + name)]
+    if len(named) != 1:
         raise DepthError(
-            f"container {container!r}", f"a ModuleList or Sequential whose blocks ran: {known}", "name one of these"
+            f"container {name!r}, which {'is not known' if not named else 'fits ' + ', '.join(map(repr, named))}",
+            f"the path, or the end of the path, of one list of blocks: {', '.join(map(repr, known)) or 'none here'}",
+            "name one of these; blocks are found in ModuleLists and Sequentials that run",
         )
+    (container,) = named
+    blocks = [block for block in table.blocks if block.container == container]
     positions = _positions(container, len(blocks), wanted)
     insertions = tuple(_insertion(table, blocks, position) for position in positions)
     return DepthStep(container, len(blocks), len(blocks) + len(positions), insertions)

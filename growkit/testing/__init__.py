@@ -1,0 +1,16 @@
+"""For tests of growth: strategies, randomised models, assertions. Needs hypothesis."""
+
+from growkit.testing.checks import assert_function_preserved, assert_unchanged
+from growkit.testing.randomise import randomise
+from growkit.testing.strategies import Case, Widening, conformers, mlps, widenings
+
+__all__ = [
+    "Case",
+    "Widening",
+    "assert_function_preserved",
+    "assert_unchanged",
+    "conformers",
+    "mlps",
+    "randomise",
+    "widenings",
+]

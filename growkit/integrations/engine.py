@@ -1,0 +1,150 @@
+"""Growth as a service of growkit's engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from growkit.axes.table import AxisTable
+from growkit.discovery.discover import discover
+from growkit.discovery.inputs import CallModel
+from growkit.errors import EngineError
+from growkit.growth.api import grow
+from growkit.growth.depth import Deepen
+from growkit.growth.followers import Follower
+from growkit.growth.plan import Plan
+from growkit.growth.planning import make_plan
+from growkit.growth.report import Report
+from growkit.growth.width import Methods, Widen
+from growkit.optim.rules import NewState
+from growkit.train.runtime import Runtime
+from growkit.train.step_return import StepCallbackReturn
+
+
+class Growth:
+    """Grows the model of an engine when a callback asks for it.
+
+    `example_inputs`, `layouts`, `call`: as in `growkit.discover`, which runs once when training starts, before
+    the model is wrapped. `seed`: of all draws; each growth has its own. `new_state`, `rollback`: as in
+    `growkit.grow`.
+
+    >>> engine = Engine(model, train_step, data, optimizers=opt, callbacks=[widen_at_1000],
+    ...                 services={"growth": gk.Growth(example_inputs=x)})  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        example_inputs: Any,
+        *,
+        layouts: Mapping[str, str] | None = None,
+        call: CallModel | None = None,
+        seed: int = 0,
+        new_state: NewState = "mean",
+        rollback: bool = True,
+    ):
+        self.example_inputs, self.layouts, self.call = example_inputs, layouts, call
+        self.seed, self.new_state, self.rollback = seed, new_state, rollback
+        self.done: dict[str, Plan] = {}
+        """Plans of the growths so far, by name, in order."""
+        self.reports: list[Report] = []
+        """Reports of the growths since this object was made."""
+        self._runtime: Runtime | None = None
+        self._table: AxisTable | None = None
+        self._change: StepCallbackReturn | None = None
+
+    @property
+    def table(self) -> AxisTable:
+        """The axes of the model as it is now."""
+        if self._table is None:
+            raise EngineError("a Growth without a model", "a Growth of an engine that trains", "call engine.fit first")
+        return self._table
+
+    def request(
+        self,
+        name: str,
+        *,
+        widen: Widen | None = None,
+        deepen: Deepen | None = None,
+        method: Methods = None,
+        config_updates: Mapping[str, object] | None = None,
+    ) -> StepCallbackReturn | None:
+        """Grows the model now, once per name; what it gives is for the callback to return.
+
+        None if a growth of this name was done before. `widen`, `deepen` and `method` as in `growkit.make_plan`.
+
+        Raises:
+            GrowkitError: the growth or a setting is refused; nothing is changed.
+        """
+        if name in self.done:
+            return None
+        runtime = self._runtime
+        if runtime is None:
+            raise EngineError("a request outside of training", "requests from a callback", "call engine.fit")
+        updates = dict(config_updates or {})
+        runtime.check_updates(updates)
+        plan = make_plan(self.table, widen, deepen, method=method, seed=self.seed, growth=len(self.done))
+        runtime.drop_wrapper()
+        report = grow(
+            runtime.model,
+            plan,
+            optimizers=runtime.optimizers,
+            followers=runtime.followers,
+            example_inputs=self.example_inputs,
+            layouts=self.layouts,
+            call=self.call,
+            new_state=self.new_state,
+            rollback=self.rollback,
+        )
+        if self.layouts is not None:
+            self.layouts = {report.renames.get(tensor, tensor): text for tensor, text in self.layouts.items()}
+        self._table = report.table
+        self.done[name] = plan
+        self.reports.append(report)
+        self._change = StepCallbackReturn(updated_model=runtime.model, config_updates=updates)
+        return self._change
+
+    def attach(self, runtime: Runtime) -> None:
+        """Takes over the model that the engine trains."""
+        self._runtime = runtime
+        self._table = discover(runtime.model, self.example_inputs, layouts=self.layouts, call=self.call)
+
+    def take_change(self) -> StepCallbackReturn | None:
+        """The change since the last call."""
+        change, self._change = self._change, None
+        return change
+
+    def replay(self, model: nn.Module) -> None:
+        """The growths so far on a fresh model, structure and draws alike."""
+        for plan in self.done.values():
+            grow(model, plan)
+
+    def state_dict(self) -> dict[str, object]:
+        """The plans of the growths so far, by name, as JSON texts."""
+        return {"done": {name: plan.to_json() for name, plan in self.done.items()}}
+
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
+        """Takes over the growths of another run; `replay` gives its structure to a fresh model."""
+        done = state["done"]
+        assert isinstance(done, Mapping)
+        self.done = {name: Plan.from_json(text) for name, text in done.items()}
+
+
+def request_growth(
+    model: nn.Module,
+    plan: Plan,
+    *,
+    optimizers: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+    followers: Follower | Iterable[Follower] | None = None,
+    example_inputs: Any = None,
+    config_updates: Mapping[str, object] | None = None,
+) -> StepCallbackReturn:
+    """`growkit.grow`, as what a callback of the engine returns.
+
+    Raises:
+        GrowkitError: as `grow`; everything is as before.
+    """
+    grow(model, plan, optimizers=optimizers, followers=followers, example_inputs=example_inputs)
+    return StepCallbackReturn(updated_model=model, config_updates=dict(config_updates or {}))

@@ -1,0 +1,115 @@
+"""Hypothesis strategies: models with inputs, and growths that their axes admit.
+
+Models are in float64, with parameters and buffers away from their initial values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from growkit.axes.table import AxisTable
+from growkit.constraints.table import refusals
+from growkit.maps.methods.table import METHODS
+from growkit.nn.classifier import ConformerClassifier
+from growkit.nn.encoder import ConformerEncoder
+from growkit.testing.randomise import randomise
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model and inputs it accepts."""
+
+    model: nn.Module
+    inputs: Any
+
+
+@dataclass(frozen=True)
+class Widening:
+    """Arguments of `growkit.make_plan`."""
+
+    widen: dict[str, int]
+    method: dict[str, str]
+
+
+class _Residual(nn.Module):
+    def __init__(self, branch: nn.Module):
+        super().__init__()
+        self.branch = branch
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.branch(x)
+
+
+_ACTIVATIONS: tuple[Callable[[], nn.Module], ...] = (nn.ReLU, nn.GELU, nn.Tanh, nn.Sigmoid, nn.SiLU)
+_NORMS: tuple[Callable[[int], nn.Module], ...] = (nn.LayerNorm, nn.BatchNorm1d)
+_SIZES = st.integers(2, 6)
+_SEEDS = st.integers(0, 2**31)
+
+
+@st.composite
+def mlps(draw: st.DrawFn, equal_sizes: bool = False) -> Case:
+    """Perceptrons `'batch input -> batch output'`: activations, norms, residual branches, with and without biases."""
+    sizes = st.just(4) if equal_sizes else _SIZES
+    width = draw(sizes)
+    layers: list[nn.Module] = [nn.Linear(draw(sizes), width, bias=draw(st.booleans()))]
+    for _ in range(draw(st.integers(1, 3))):
+        activation = draw(st.sampled_from(_ACTIVATIONS))()
+        norm = draw(st.sampled_from([None, *_NORMS]))
+        hidden, bias = draw(sizes), draw(st.booleans())
+        if draw(st.booleans()):
+            branch = [nn.Linear(width, hidden, bias=bias), activation, nn.Linear(hidden, width, bias=bias)]
+            layers.append(_Residual(nn.Sequential(*([norm(width)] if norm else []), *branch)))
+        else:
+            layers += [*([norm(width)] if norm else []), activation, nn.Linear(width, hidden, bias=bias)]
+            width = hidden
+    layers.append(nn.Linear(width, draw(sizes)))
+    seed = draw(_SEEDS)
+    inputs = torch.randn(3, layers[0].in_features, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)  # type: ignore[arg-type]
+    return Case(randomise(nn.Sequential(*layers).double(), seed), inputs)
+
+
+@st.composite
+def conformers(draw: st.DrawFn, equal_sizes: bool = False) -> Case:
+    """Our Conformer classifiers with padded inputs, `'batch time input', 'batch' -> 'batch class'`."""
+    sizes = st.just(4) if equal_sizes else _SIZES
+    encoder = ConformerEncoder(
+        input_dim=draw(sizes),
+        model_dim=draw(sizes),
+        ffn_dim=draw(sizes),
+        num_heads=draw(st.just(4) if equal_sizes else st.integers(2, 3)),
+        num_layers=draw(st.integers(1, 2)),
+        kernel_size=3,
+        head_dim=draw(sizes),
+        conv_channels=draw(sizes),
+        position_dim=4,
+    )
+    model = ConformerClassifier(encoder, draw(sizes))
+    seed = draw(_SEEDS)
+    time = 4 if equal_sizes else 5
+    generator = torch.Generator().manual_seed(seed)
+    features = torch.randn(2, time, model.encoder.input_projection.in_features, generator=generator, dtype=torch.float64)
+    return Case(randomise(model.double(), seed), (features, torch.tensor([time, time - 1])))
+
+
+@st.composite
+def widenings(draw: st.DrawFn, table: AxisTable, most: int = 4) -> Widening:
+    """Up to `most` axes of a model that can grow, each with a size and a method that it admits."""
+    choices: dict[str, list[tuple[int, str]]] = {}
+    for axis in table:
+        sizes = (axis.size + 1, 2 * axis.size, 2 * axis.size + 1, 3 * axis.size)
+        choices[axis.name] = [
+            (size, name)
+            for name, method in METHODS.items()
+            for size in sizes
+            if not axis.locked and not any(refusals(axis, method.make(axis.size, size)))
+        ]
+    growable = [name for name, choice in choices.items() if choice]
+    names = draw(st.lists(st.sampled_from(growable), min_size=1, max_size=most, unique=True))
+    drawn = {name: draw(st.sampled_from(choices[name])) for name in names}
+    return Widening({name: size for name, (size, _) in drawn.items()}, {name: how for name, (_, how) in drawn.items()})

@@ -12,8 +12,13 @@ def axis(name: str, size: int, kind: str, *others: Occurrence) -> Axis:
     return Axis(name, size, kind, others)
 
 
-STREAM = axis("input.weight[0]", 4, "stream", *(Occurrence(f"layers.{i}.fc1.weight", 1, 0, None, Role.CONSUMES) for i in (0, 1)))
-FFN = [axis(f"layers.{i}.fc1.weight[0]", 8, "hidden", Occurrence(f"layers.{i}.fc2.weight", 1, 0, None, Role.CONSUMES)) for i in (0, 1)]
+STREAM = axis(
+    "input.weight[0]", 4, "stream", *(Occurrence(f"layers.{i}.fc1.weight", 1, 0, None, Role.CONSUMES) for i in (0, 1))
+)
+FFN = [
+    axis(f"layers.{i}.fc1.weight[0]", 8, "hidden", Occurrence(f"layers.{i}.fc2.weight", 1, 0, None, Role.CONSUMES))
+    for i in (0, 1)
+]
 HEADS = [axis(f"layers.{i}.query.weight[0].0", 2, "heads") for i in (0, 1)]
 DIM = axis("layers.0.query.weight[0].1", 3, "head_dim")
 AXES = [STREAM, *FFN, *HEADS, DIM]
@@ -61,7 +66,10 @@ def test_an_attribute_of_unlike_axes_is_ambiguous() -> None:
         find("width", AXES, NUMBERS)
 
 
-@pytest.mark.parametrize(("name", "near"), [("ffn_dims", "'ffn_dim'"), ("layers.0.fc1.wieght[0]", "'layers.0.fc1.weight[0]'"), ("num_head", "'num_heads'")])
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("ffn_dims", "'ffn_dim'"), ("layers.0.fc1.wieght[0]", "'layers.0.fc1.weight[0]'"), ("num_head", "'num_heads'")],
+)
 def test_unknown_names_get_the_nearest(name: str, near: str) -> None:
     with pytest.raises(NameLookupError) as caught:
         find(name, AXES, NUMBERS)

@@ -14,7 +14,9 @@ def _occurrence(tensor: str, role: Role | None) -> Occurrence:
 AXES = (
     Axis("fc1[0]", 16, "hidden", (_occurrence("fc1", Role.PRODUCES), _occurrence("b", Role.PRODUCES)), admits=("any",)),
     Axis("conv[2]", 5, "fixed", (_occurrence("conv", None),), locks=(Lock("a kernel", "conv", ""), Lock("x", "y", ""))),
-    Axis("q", 4, "head_dim", (_occurrence("q", Role.PRODUCES),), passages=(Passage("softmax", "a"), Passage("gate", "b"))),
+    Axis(
+        "q", 4, "head_dim", (_occurrence("q", Role.PRODUCES),), passages=(Passage("softmax", "a"), Passage("gate", "b"))
+    ),
     Axis("v", 4, "head_dim", (_occurrence("v", Role.PRODUCES),)),
 )
 

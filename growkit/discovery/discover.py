@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from growkit.axes.expressions import Expression, leaves, rename
 from growkit.axes.reading import leaf_nodes, settle
 from growkit.axes.table import AxisTable, Equality, Number
+from growkit.constraints.table import annotate
 from growkit.discovery import rules as rules  # enters the rules in their table
 from growkit.discovery.bookkeeping import kept_numbers
 from growkit.discovery.declared import declare, open_locks
@@ -77,7 +78,20 @@ def discover(
         if all(_in_table(size, names) for size in n.sizes)
     ]
     kept = kept_numbers(model, named, table.sizes)
-    return replace(table, numbers=_merged([*renamed, *kept]))
+
+    def axes_of(tensor: Tensor) -> tuple[str, ...]:
+        nodes = [leaf for dim in tracer.dims(tensor) for node in dim for leaf in leaf_nodes(axes, node)]
+        serials = [str(axes.root(node).serial) for node in nodes]
+        return tuple(names[serial] for serial in serials if serial in names)
+
+    return annotate(
+        replace(
+            table,
+            numbers=_merged([*renamed, *kept]),
+            modules={path: f"{type(m).__module__}.{type(m).__qualname__}" for path, m in model.named_modules()},
+            blocks=tuple(tracer.flow.blocks(model, axes_of)),
+        )
+    )
 
 
 def _run(

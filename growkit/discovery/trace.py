@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_leaves
 from growkit.axes.occurrence import Dim
 from growkit.axes.table import Lock
 from growkit.axes.union_find import Axes
+from growkit.discovery.blocks import Flow
 from growkit.discovery.call import DECLARE, Call, Known, Nature, Unfollowable
 from growkit.discovery.rule_table import rule_of
 
@@ -29,6 +30,7 @@ class Tracer(TorchDispatchMode):
         self.held: dict[str, list[Dim]] = {}
         """Dims of each parameter and buffer."""
         self.read: set[str] = set()
+        self.flow = Flow()
         self._known: dict[int, Known] = {}
         self._alive: list[Tensor] = []
         """Every tensor seen, so that no id is used twice."""
@@ -74,7 +76,7 @@ class Tracer(TorchDispatchMode):
         fast_path = torch.backends.mha.get_fastpath_enabled()
         hooks = [
             module_hooks.register_module_forward_pre_hook(self._enter_module),
-            module_hooks.register_module_forward_hook(self._leave_module, always_call=True),
+            module_hooks.register_module_forward_hook(self._leave_module, with_kwargs=True, always_call=True),
         ]
         torch.backends.mha.set_fastpath_enabled(False)
         try:
@@ -89,8 +91,8 @@ class Tracer(TorchDispatchMode):
         self._stack.append(self._paths.get(id(module), type(module).__name__))
         self._stack_own.append(id(module) in self._own)
 
-    def _leave_module(self, module: nn.Module, inputs: Any, result: Any) -> None:
-        self._stack.pop()
+    def _leave_module(self, module: nn.Module, inputs: Any, kwargs: Any, result: Any) -> None:
+        self.flow.module(self._stack.pop(), (inputs, kwargs), result)
         self._stack_own.pop()
 
     def known(self, tensor: Tensor) -> Known:
@@ -120,6 +122,7 @@ class Tracer(TorchDispatchMode):
         op = func.overloadpacket
         where = self.where(op.__name__)
         call = Call(self.axes, op.__name__.rstrip("_"), _bind(func, args, kwargs), result, where, self.known)
+        self.flow.op(call.op, args, kwargs.get("alpha", 1), result)
         rule: Callable[[Call], Any] | None = rule_of(op)
         try:
             if rule is None and inputs:

@@ -81,13 +81,6 @@ def _positions(container: str, old: int, wanted: int | Insert) -> list[int]:
 def _insertion(table: AxisTable, blocks: list[Block], position: int) -> Insertion:
     source = blocks[max(position - 1, 0)]
     path = f"{source.container}.{source.index}"
-    others = {block.axes for block in blocks}
-    if len(others) > 1:
-        raise DepthError(
-            f"{source.container!r}, whose blocks return different axes: {', '.join(map(str, sorted(others)))}",
-            "blocks that read and write one stream",
-            "deepen a container of like blocks",
-        )
     foreign = [name for name in source.tail if name != _NORM]
     if not source.residual or foreign:
         ends = f"ends in {', '.join(foreign)}" if foreign else "does not add to its input"

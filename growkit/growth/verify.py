@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 from growkit.discovery.inputs import CallModel, run_model
 from growkit.discovery.untouched import unwrap, untouched
 from growkit.errors import InputsError
-from growkit.growth.float64 import Float64
+from growkit.growth.float64 import float64 as in_float64
 
 Outputs = list[Tensor]
 
@@ -143,7 +143,7 @@ def first_deviation(
 
 def _run(model: nn.Module, example_inputs: Any, float64: bool, call: CallModel | None) -> Any:
     model = unwrap(model)
-    with untouched(model), torch.no_grad(), Float64() if float64 else nullcontext():
+    with untouched(model), torch.no_grad(), in_float64() if float64 else nullcontext():
         return run_model(model, example_inputs, call)
 
 

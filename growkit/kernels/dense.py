@@ -9,9 +9,7 @@ from einops import einsum
 from torch import Tensor
 
 
-def dense(
-    tensor: Tensor, sources: Sequence[Sequence[int] | None], factors: Sequence[Sequence[float] | None]
-) -> Tensor:
+def dense(tensor: Tensor, sources: Sequence[Sequence[int] | None], factors: Sequence[Sequence[float] | None]) -> Tensor:
     """The same result as `growkit.kernels.gather.gather`, by one matrix a dimension.
 
     Shapes: tensor 'old_0 old_1 ...', result 'new_0 new_1 ...'; one source and one factor per new position,

@@ -52,8 +52,7 @@ def gather(
         assert source is not None
         index = torch.tensor([max(i, 0) for i in source], device=tensor.device)
         tensor = tensor.index_select(dim, index)
-        kept = [1.0 if f is None else f for f in (factor or [None] * len(source))]
-        scales.append((dim, [0.0 if i < 0 else f for i, f in zip(source, kept, strict=True)]))
+        scales.append((dim, factor or [1.0] * len(source)))
         runs[dim] = [_Run(0, 0, len(source), 1.0)]
     shape = [sum(run.length for run in dim_runs) for dim_runs in runs]
     result = torch.empty(shape, dtype=tensor.dtype, device=tensor.device, memory_format=format_)
@@ -72,6 +71,12 @@ def gather(
         if any(s != 1.0 for s in scale):
             vector = torch.tensor(scale, dtype=torch.float64, device=tensor.device).to(tensor.dtype)
             result.mul_(vector.view([-1 if d == dim else 1 for d in range(result.dim())]))
+        source = sources[dim]
+        assert source is not None
+        # written, not multiplied: what stands there came from position 0, and 0 * inf is no zero
+        new = [j for j, i in enumerate(source) if i < 0]
+        if new:
+            result.index_fill_(dim, torch.tensor(new, device=result.device), 0)
     return result
 
 

@@ -23,7 +23,11 @@ def maps(draw: st.DrawFn, shape: tuple[int, ...]) -> Maps:
         source = draw(st.lists(st.integers(-1, size - 1), min_size=1, max_size=12))
         sources.append(source)
         constant = draw(st.booleans())
-        scales = [0.5] * len(source) if constant else draw(st.lists(st.sampled_from([1.0, 0.5, 3.0, 1 / 3]), min_size=len(source), max_size=len(source)))
+        scales = (
+            [0.5] * len(source)
+            if constant
+            else draw(st.lists(st.sampled_from([1.0, 0.5, 3.0, 1 / 3]), min_size=len(source), max_size=len(source)))
+        )
         factors.append(scales)
     return sources, factors
 
@@ -43,7 +47,9 @@ def test_many_runs_take_the_path_by_index() -> None:
     old = torch.randn(256, 3, dtype=torch.float64)
     source = [*range(0, 256, 2), -1]
     factor = [1 / (j + 1) for j in range(129)]
-    expected = torch.cat([old[::2] * torch.tensor(factor[:128], dtype=torch.float64)[:, None], torch.zeros(1, 3, dtype=torch.float64)])
+    expected = torch.cat(
+        [old[::2] * torch.tensor(factor[:128], dtype=torch.float64)[:, None], torch.zeros(1, 3, dtype=torch.float64)]
+    )
     torch.testing.assert_close(gather(old, [source, None], [factor, None]), expected, rtol=1e-15, atol=0)
 
 
@@ -80,3 +86,13 @@ def test_meta_tensors_give_the_shape() -> None:
     new = gather(torch.empty(3, 2, device="meta"), [[0, 1, 2, -1], None], [None, None])
     assert new.device.type == "meta"
     assert new.shape == (4, 2)
+
+
+@pytest.mark.parametrize("units", [3, 100])
+def test_new_positions_are_zero_whatever_the_old_entries_are(units: int) -> None:
+    """By slices, and by index, which reads position 0 for what has no source."""
+    old = torch.full((units,), float("inf"))
+    source = [i for unit in range(units) for i in (unit, -1)]
+    new = gather(old, [source], [[0.5] * len(source)])
+    assert torch.equal(new[::2], old)
+    assert torch.equal(new[1::2], torch.zeros(units))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
 
 from growkit.axes.axis import Axis
-from growkit.axes.expressions import Role, leaves, size
+from growkit.axes.expressions import Expression, Role, leaves, size
 from growkit.axes.table import AxisTable
 from growkit.constraints.table import check, refusals
 from growkit.errors import SizeError, TieError
@@ -93,13 +94,13 @@ def _size(name: str, axis: Axis, wanted: int | float) -> int:
         )
     if isinstance(wanted, float):
         exact = axis.size * wanted
-        new = round(exact)
-        if abs(exact - new) > 1e-6:
-            near = sorted({int(exact), int(exact) + 1} - {axis.size})
+        new = round(exact) if isfinite(exact) else 0
+        if abs(exact - new) > 1e-6 or not isfinite(exact):
+            near = [size for size in (new - 1, new, new + 1) if size > axis.size and abs(size - exact) < 1]
             raise SizeError(
                 f"{name!r}: factor {wanted!r} of axis {axis.name!r} ({axis.size} units) gives {exact:g}",
                 "a factor that gives a whole number",
-                f"ask for a size instead: {' or '.join(map(str, near))}",
+                f"ask for a size instead: {' or '.join(map(str, near or [2 * axis.size]))}",
             )
     else:
         new = wanted
@@ -119,7 +120,7 @@ def _asked_methods(table: AxisTable, methods: Methods) -> dict[str, str]:
     if isinstance(methods, str):
         method_of(methods)
         return {axis.name: methods for axis in table}
-    asked = {}
+    asked: dict[str, str] = {}
     for name, method in methods.items():
         method_of(method)
         asked |= {axis.name: method for axis in table[name]}
@@ -146,17 +147,39 @@ def _read_by(table: AxisTable, axis: str, readers: set[str]) -> bool:
 
 
 def _check_ties(table: AxisTable, sizes: Mapping[str, int]) -> None:
-    after = table.sizes | sizes
-    tied = [(f"the number {n.path!r}", n.sizes) for n in table.numbers]
-    tied += [(f"{e.where} (equal parts)", e.sizes) for e in table.equalities]
-    for what, expressions in tied:
-        if len({size(expression, after) for expression in expressions}) > 1:
+    ties = [(f"the number {n.path!r}", n.sizes) for n in table.numbers]
+    ties += [(f"{e.where} (equal parts)", e.sizes) for e in table.equalities]
+    after = {**table.sizes, **sizes}
+    for what, expressions in ties:
+        if _broken(expressions, after):
             axes = sorted({leaf.axis for expression in expressions for leaf in leaves(expression)})
-            factor = max(after[axis] / table.sizes[axis] for axis in axes)
-            complete = {axis: round(table.sizes[axis] * factor) for axis in axes}
+            complete = _completed(table, [expressions for _, expressions in ties], sizes)
             raise TieError(
                 f"{what} sizes {', '.join(repr(axis) for axis in axes)}, which would become "
                 + ", ".join(str(after[axis]) for axis in axes),
                 "growing them together, so that the number stays true",
-                f"pass widen={dict(sizes) | complete!r}",
+                f"pass widen={complete!r}" if complete else "leave these axes as they are: the others cannot follow",
             )
+
+
+def _broken(expressions: Iterable[Expression], sizes: Mapping[str, int]) -> bool:
+    return len({size(expression, sizes) for expression in expressions}) > 1
+
+
+def _completed(
+    table: AxisTable, ties: Sequence[tuple[Expression, ...]], sizes: Mapping[str, int]
+) -> dict[str, int] | None:
+    """The sizes, with further axes grown so that every tie holds; None if that cannot be."""
+    found = dict(sizes)
+    while tied := next((tie for tie in ties if _broken(tie, table.sizes | found)), None):
+        after = table.sizes | found
+        goal = max(size(expression, after) for expression in tied)
+        behind = next(expression for expression in tied if size(expression, after) < goal)
+        free = [a for leaf in leaves(behind) if (a := leaf.axis) not in found and not table.by_name[a].locked]
+        growths = [{axis: after[axis] * goal // size(behind, after)} for axis in free]
+        growths += [{axis: after[axis] + goal - size(behind, after)} for axis in free]
+        growth = next((g for g in growths if size(behind, after | g) == goal), None)
+        if growth is None:
+            return None
+        found |= growth
+    return found

@@ -6,8 +6,8 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from growkit.axes.expressions import leaves
 from growkit.axes.axis import Axis, Number
+from growkit.axes.expressions import leaves
 from growkit.errors import NameLookupError
 
 

@@ -13,7 +13,11 @@ from growkit.maps.axis_map import NEW, AxisMap
 def unscaled(axis_map: AxisMap) -> Refusal | None:
     """Admits copies without scale and new units."""
     scaled = any(u != NEW and m != 1.0 for u, m in zip(axis_map.source, axis_map.expand, strict=True))
-    return Refusal("a nonlinear function lies on it, which a scaled unit does not pass", "unscaled copies, new units") if scaled else None
+    return (
+        Refusal("a nonlinear function lies on it, which a scaled unit does not pass", "unscaled copies, new units")
+        if scaled
+        else None
+    )
 
 
 POINTWISE: Constraint = unscaled

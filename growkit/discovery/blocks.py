@@ -49,8 +49,10 @@ class Flow:
             for index, _ in enumerate(module):
                 path = f"{container}.{index}" if container else str(index)
                 calls = self._calls.get(path, [])
-                if len(calls) == 1 and calls[0][1] is not None:
-                    inputs, result = calls[0]
+                if len(calls) != 1:
+                    continue
+                inputs, result = calls[0]
+                if result is not None:
                     residual, tail = self._ending(path, inputs, id(result))
                     yield Block(container, index, axes_of(result), residual, tail)
 

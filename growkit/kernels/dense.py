@@ -15,17 +15,12 @@ def dense(tensor: Tensor, sources: Sequence[Sequence[int] | None], factors: Sequ
     Shapes: tensor 'old_0 old_1 ...', result 'new_0 new_1 ...'; one source and one factor per new position,
     None where the dimension is unchanged. Source -1 gives zeros.
     """
-    matrices = []
-    for old_size, source, factor in zip(tensor.shape, sources, factors, strict=True):
-        positions = range(old_size) if source is None else source
+    for dim, (source, factor) in enumerate(zip(sources, factors, strict=True)):
+        positions = range(tensor.shape[dim]) if source is None else source
         scales = [1.0] * len(positions) if factor is None else factor
-        matrix = torch.zeros(len(positions), old_size, dtype=tensor.dtype, device=tensor.device)
+        matrix = torch.zeros(len(positions), tensor.shape[dim], dtype=tensor.dtype, device=tensor.device)
         for new, (old, scale) in enumerate(zip(positions, scales, strict=True)):
             if old >= 0:
                 matrix[new, old] = scale
-        matrices.append(matrix)
-    if not matrices:
-        return tensor.clone()
-    old, new = [f"o{d}" for d in range(tensor.dim())], [f"n{d}" for d in range(tensor.dim())]
-    pairs = ", ".join(f"{n} {o}" for n, o in zip(new, old, strict=True))
-    return einsum(tensor, *matrices, f"{' '.join(old)}, {pairs} -> {' '.join(new)}")
+        tensor = einsum(matrix, tensor.movedim(dim, 0), "new old, old ... -> new ...").movedim(0, dim)
+    return tensor

@@ -62,14 +62,14 @@ def gather(
             target.zero_()
             continue
         old = tensor[tuple(slice(run.old, run.old + run.length) for run in block)]
-        factor = prod(run.factor for run in block)
-        if factor == 1.0:
+        scale = prod(run.factor for run in block)
+        if scale == 1.0:
             target.copy_(old)
         else:
-            torch.mul(old, factor, out=target)
-    for dim, scale in scales:
-        if any(s != 1.0 for s in scale):
-            vector = torch.tensor(scale, dtype=torch.float64, device=tensor.device).to(tensor.dtype)
+            torch.mul(old, scale, out=target)
+    for dim, by_index in scales:
+        if any(factor != 1.0 for factor in by_index):
+            vector = torch.tensor(by_index, dtype=torch.float64, device=tensor.device).to(tensor.dtype)
             result.mul_(vector.view([-1 if d == dim else 1 for d in range(result.dim())]))
         source = sources[dim]
         assert source is not None

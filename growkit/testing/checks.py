@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from growkit.discovery.inputs import CallModel, Inputs, as_inputs
+from growkit.discovery.inputs import CallModel, Inputs
 from growkit.growth.verify import EXACT, verify
 
 
@@ -23,16 +23,14 @@ def assert_function_preserved(
     Raises:
         AssertionError: with the deviation and the module where it begins.
     """
-    given = as_inputs(example_inputs) if call is None else example_inputs
-    if isinstance(given, Inputs):
-        given = Inputs(*_double(given.args), **_double(given.kwargs))
-    else:
-        given = _double(given)
+    given = _double(example_inputs)
     result = verify(copy.deepcopy(before).double(), copy.deepcopy(after).double(), given, call=call)
     assert result.max_rel <= tolerance, str(result)
 
 
 def _double(value: Any) -> Any:
+    if isinstance(value, Inputs):
+        return Inputs(*_double(value.args), **_double(value.kwargs))
     return tree_map_only(Tensor, lambda t: t.double() if t.is_floating_point() else t, value)
 
 

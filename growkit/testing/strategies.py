@@ -57,7 +57,8 @@ def mlps(draw: st.DrawFn, equal_sizes: bool = False) -> Case:
     """Perceptrons `'batch input -> batch output'`: activations, norms, residual branches, with and without biases."""
     sizes = st.just(4) if equal_sizes else _SIZES
     width = draw(sizes)
-    layers: list[nn.Module] = [nn.Linear(draw(sizes), width, bias=draw(st.booleans()))]
+    features = draw(sizes)
+    layers: list[nn.Module] = [nn.Linear(features, width, bias=draw(st.booleans()))]
     for _ in range(draw(st.integers(1, 3))):
         activation = draw(st.sampled_from(_ACTIVATIONS))()
         norm = draw(st.sampled_from([None, *_NORMS]))
@@ -70,7 +71,7 @@ def mlps(draw: st.DrawFn, equal_sizes: bool = False) -> Case:
             width = hidden
     layers.append(nn.Linear(width, draw(sizes)))
     seed = draw(_SEEDS)
-    inputs = torch.randn(3, layers[0].in_features, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)  # type: ignore[arg-type]
+    inputs = torch.randn(3, features, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     return Case(randomise(nn.Sequential(*layers).double(), seed), inputs)
 
 
@@ -78,8 +79,9 @@ def mlps(draw: st.DrawFn, equal_sizes: bool = False) -> Case:
 def conformers(draw: st.DrawFn, equal_sizes: bool = False) -> Case:
     """Our Conformer classifiers with padded inputs, `'batch time input', 'batch' -> 'batch class'`."""
     sizes = st.just(4) if equal_sizes else _SIZES
+    features, time = draw(sizes), 4 if equal_sizes else 5
     encoder = ConformerEncoder(
-        input_dim=draw(sizes),
+        input_dim=features,
         model_dim=draw(sizes),
         ffn_dim=draw(sizes),
         num_heads=draw(st.just(4) if equal_sizes else st.integers(2, 3)),
@@ -91,10 +93,8 @@ def conformers(draw: st.DrawFn, equal_sizes: bool = False) -> Case:
     )
     model = ConformerClassifier(encoder, draw(sizes))
     seed = draw(_SEEDS)
-    time = 4 if equal_sizes else 5
-    generator = torch.Generator().manual_seed(seed)
-    features = torch.randn(2, time, model.encoder.input_projection.in_features, generator=generator, dtype=torch.float64)
-    return Case(randomise(model.double(), seed), (features, torch.tensor([time, time - 1])))
+    x = torch.randn(2, time, features, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return Case(randomise(model.double(), seed), (x, torch.tensor([time, time - 1])))
 
 
 @st.composite

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from growkit.errors import EngineError
 
-Follower = nn.Module | Mapping[str, torch.Tensor]
+Follower = nn.Module | MutableMapping[str, torch.Tensor]
 
 
 class Runtime:

@@ -1,38 +1,16 @@
-"""Which maps an axis admits, passage by passage; expectations written by hand from the algebra."""
+"""What an axis admits, what locks it, and how refusals read."""
 
 import pytest
 
 from growkit.axes.axis import Axis, Lock, Occurrence, Passage
 from growkit.axes.expressions import Role
 from growkit.axes.table import AxisTable
+from growkit.constraints import activation, attention, conv, interface, norm
 from growkit.constraints.table import CONSTRAINTS, admits, annotate, check, constraint_of
 from growkit.errors import AxisLockedError, SizeError
-from growkit.maps.axis_map import NEW, AxisMap
+from tests.constraints.maps import MAPS, admitted
 
-COPIES_X2 = AxisMap.copies(2, (0, 1, 0, 1))
-COPIES_3 = AxisMap.copies(2, (0, 1, 0))
-FRESH = AxisMap.copies(2, (0, 1, NEW))
-SCALED = AxisMap(2, (0, 1, 0, 1), (1.0, 1.0, 2.0, 2.0), (0.5, 0.5, 0.25, 0.25))
-FRESH_FIRST = AxisMap.copies(2, (NEW, 0, 1))
-
-ADMITTED = {
-    "pointwise:silu": {"x2", "3", "fresh", "fresh first"},
-    "gate": {"x2", "3", "fresh", "fresh first"},
-    "residual": {"x2", "3", "fresh", "fresh first", "scaled"},
-    "layer_norm": {"x2"},
-    "rms_norm": {"x2"},
-    "reduce:mean": {"x2"},
-    "batch_norm": {"x2", "3", "fresh", "fresh first"},
-    "per_head": {"x2", "3", "fresh", "fresh first"},
-    "contracted_activations": set(),
-    "softmax": set(),
-    "size_as_number": set(),
-    "depthwise_conv": {"x2", "3", "fresh", "fresh first", "scaled"},
-    "input": set(),
-    "output": {"fresh"},
-    "something new": set(),
-}
-MAPS = {"x2": COPIES_X2, "3": COPIES_3, "fresh": FRESH, "fresh first": FRESH_FIRST, "scaled": SCALED}
+FAMILIES = (activation, attention, conv, interface, norm)
 
 
 def axis(*kinds: str, **changes: object) -> Axis:
@@ -40,13 +18,13 @@ def axis(*kinds: str, **changes: object) -> Axis:
     return Axis("fc.weight[0]", 2, "hidden", (made,), tuple(Passage(k, "fc") for k in kinds), **changes)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("kind", ADMITTED)
-def test_what_each_passage_admits(kind: str) -> None:
-    assert {name for name, m in MAPS.items() if constraint_of(kind)(m) is None} == ADMITTED[kind]
+def test_every_family_is_in_the_table() -> None:
+    assert set(CONSTRAINTS) == {kind for family in FAMILIES for kind in family.CONSTRAINTS}
 
 
-def test_every_passage_is_in_the_table_above() -> None:
-    assert set(CONSTRAINTS) <= set(ADMITTED)
+def test_an_unknown_passage_admits_nothing() -> None:
+    assert admitted(constraint_of("something new")) == set()
+    assert constraint_of("pointwise:silu") is activation.POINTWISE
 
 
 def test_in_words() -> None:
@@ -73,11 +51,11 @@ def test_axes_that_no_parameter_produces_are_locked() -> None:
 
 
 def test_refusals_say_what_would_do() -> None:
-    check(axis("layer_norm"), COPIES_X2, "copy")
+    check(axis("layer_norm"), MAPS["x2"], "copy")
     with pytest.raises(SizeError) as caught:
-        check(axis("pointwise:relu", "layer_norm"), COPIES_3, "copy")
+        check(axis("pointwise:relu", "layer_norm"), MAPS["3"], "copy")
     assert "axis 'fc.weight[0]' from 2 to 3 by 'copy'" in caught.value.given
     assert caught.value.allowed == "method 'copy' to a multiple of 2: 4, 6, 8, ..."
     locked = axis(locks=(Lock("an unknown op", "fc (fft)", "declare it"),))
     with pytest.raises(AxisLockedError, match=r"nothing: an unknown op \(at fc \(fft\)\)\n  next step: declare it"):
-        check(locked, COPIES_X2, "copy")
+        check(locked, MAPS["x2"], "copy")

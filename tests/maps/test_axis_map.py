@@ -43,7 +43,11 @@ def test_contract_after_expand_is_the_identity(m: AxisMap) -> None:
 def test_composition_is_the_product_of_the_matrices(pair: tuple[AxisMap, AxisMap]) -> None:
     first, second = pair
     both = first.then(second)
-    for ours, theirs in zip(matrices(both), (matrices(second)[0] @ matrices(first)[0], matrices(first)[1] @ matrices(second)[1]), strict=True):
+    for ours, theirs in zip(
+        matrices(both),
+        (matrices(second)[0] @ matrices(first)[0], matrices(first)[1] @ matrices(second)[1]),
+        strict=True,
+    ):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=0)
 
 
@@ -57,9 +61,9 @@ def test_factors_are_the_entries_of_the_matrices(rows: AxisMap, columns: AxisMap
         (n_out.T @ weight @ m_in.T, rows.gradient_factors(Role.PRODUCES), columns.gradient_factors(Role.CONSUMES)),
     ):
         for j, i in enumerate(rows.source):
-            for l, k in enumerate(columns.source):
-                entry = 0.0 if NEW in (i, k) else produces[j] * consumes[l] * weight[i, k].item()
-                assert dense[j, l].item() == pytest.approx(entry, rel=1e-12)
+            for column, k in enumerate(columns.source):
+                entry = 0.0 if NEW in (i, k) else produces[j] * consumes[column] * weight[i, k].item()
+                assert dense[j, column].item() == pytest.approx(entry, rel=1e-12)
 
 
 def test_gain_and_statistics() -> None:
@@ -91,7 +95,9 @@ def test_uniform() -> None:
         ((0, 1, 1), (1.0,) * 3, (1.0,) * 3, "copies of unit 1 .* summing to 2"),
     ],
 )
-def test_broken_maps_are_refused(source: tuple[int, ...], expand: tuple[float, ...], contract: tuple[float, ...], message: str) -> None:
+def test_broken_maps_are_refused(
+    source: tuple[int, ...], expand: tuple[float, ...], contract: tuple[float, ...], message: str
+) -> None:
     with pytest.raises(MapError, match=message):
         AxisMap(2, source, expand, contract)
 

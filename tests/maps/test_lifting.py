@@ -1,16 +1,15 @@
 """Maps of whole dimensions: Kronecker products and direct sums of the maps of their axes."""
 
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
-
-import torch
 
 from growkit.axes.layouts import Layout
 from growkit.maps.axis_map import AxisMap
 from growkit.maps.lifting import DimMap, GrownAxis, lift
 from growkit.maps.methods.copy import METHOD as COPY
 from growkit.maps.methods.fresh import METHOD as FRESH
-from growkit.maps.methods.method import Fill
+from growkit.maps.methods.method import Fill, Method
 
 
 def value_matrix(dim: DimMap) -> torch.Tensor:
@@ -34,7 +33,9 @@ sizes = st.tuples(st.integers(1, 4), st.integers(0, 4))
 
 
 @given(sizes, sizes, st.sampled_from([COPY, FRESH]), st.sampled_from([COPY, FRESH]))
-def test_products_are_kronecker_products(a: tuple[int, int], b: tuple[int, int], method_a, method_b) -> None:  # noqa: ANN001
+def test_products_are_kronecker_products(
+    a: tuple[int, int], b: tuple[int, int], method_a: Method, method_b: Method
+) -> None:
     (dim,) = Layout.parse("(a b):consumes").dims
     grown = {
         "a": GrownAxis(method_a.make(a[0], sum(a)), method_a),

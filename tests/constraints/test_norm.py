@@ -1,0 +1,30 @@
+"""Norms over the units want equally many copies; batch norm treats each unit alone."""
+
+import torch
+from torch.nn.functional import layer_norm
+
+from growkit.constraints.norm import CONSTRAINTS
+from tests.constraints.maps import MAPS, UNSCALED, admitted
+
+
+def test_what_is_admitted() -> None:
+    assert {kind: admitted(constraint) for kind, constraint in CONSTRAINTS.items()} == {
+        "layer_norm": {"x2"},
+        "rms_norm": {"x2"},
+        "reduce:mean": {"x2"},
+        "batch_norm": UNSCALED,
+    }
+
+
+def test_why() -> None:
+    """The norm of doubled units is the doubled norm; with one unit more often the mean moves."""
+    x = torch.tensor([0.3, -1.1, 2.0], dtype=torch.float64)
+    small = layer_norm(x, [3])
+    torch.testing.assert_close(layer_norm(torch.cat([x, x]), [6])[:3], small, rtol=1e-12, atol=0)
+    assert (layer_norm(torch.cat([x, x[:1]]), [4])[:3] - small).abs().max() > 0.01
+
+
+def test_the_refusal_lists_sizes() -> None:
+    refusal = CONSTRAINTS["layer_norm"](MAPS["3"])
+    assert refusal is not None
+    assert refusal.admitted == "method 'copy' to a multiple of 2: 4, 6, 8, ..."

@@ -20,6 +20,7 @@ from growkit.growth.followers import Follower, as_followers
 from growkit.growth.journal import Journal
 from growkit.growth.plan import Plan
 from growkit.growth.planning import make_plan
+from growkit.growth.replace import moved
 from growkit.growth.report import Report, Size, TensorChange
 from growkit.growth.resolve import Resolved, resolve
 from growkit.growth.retrace import check_retrace
@@ -77,7 +78,7 @@ def grow(
         raise PlanError("a plan, and widen, deepen or method beside it", "one of the two", "put all into the plan")
     resolved = resolve(plan, model)
     parameters = dict(model.named_parameters())
-    given = (optimizers,) if isinstance(optimizers, torch.optim.Optimizer) else tuple(optimizers or ())
+    given = (optimizers,) if isinstance(optimizers, torch.optim.Optimizer) else tuple(dict.fromkeys(optimizers or ()))
     checked = [(optimizer, check_optimizer(optimizer, parameters)) for optimizer in given]
     targets = as_followers(followers, plan.fingerprint)
     factors = _learning_rate_factors(resolved, [check for _, check in checked])
@@ -93,9 +94,9 @@ def grow(
         if reference is not None:
             verification = compare(reference, model, example_inputs, call=call)
             if not verification.passed:
-                raise _not_kept(model, verification, changes.renames, journal, example_inputs, call)
+                raise _not_kept(model, verification, plan, journal, example_inputs, call)
             table = discover(model, example_inputs, layouts=_renamed(layouts, changes.renames), call=call)
-            check_retrace(plan, table, changes.renames)
+            check_retrace(plan, table, changes.renames, changes.new_parameters)
         after = _size(model, example_inputs, call)
     except BaseException as error:
         journal.undo()
@@ -151,9 +152,7 @@ def _size(model: nn.Module, example_inputs: Any, call: CallModel | None) -> Size
         with untouched(model), torch.no_grad(), FlopCounterMode(display=False) as counter:
             run_model(model, example_inputs, call)
         flops = counter.get_total_flops()
-    return Size(
-        sum(p.numel() for p in model.parameters()), sum(t.numel() * t.element_size() for t in tensors), flops
-    )
+    return Size(sum(p.numel() for p in model.parameters()), sum(t.numel() * t.element_size() for t in tensors), flops)
 
 
 def _learning_rate_factors(resolved: Resolved, checked: Iterable[CheckedOptimizer]) -> dict[str, float]:
@@ -173,7 +172,7 @@ def _renamed(layouts: Mapping[str, str] | None, renames: Mapping[str, str]) -> d
 def _not_kept(
     model: nn.Module,
     verification: Verification,
-    renames: Mapping[str, str],
+    plan: Plan,
     journal: Journal,
     example_inputs: Any,
     call: CallModel | None,
@@ -183,7 +182,7 @@ def _not_kept(
         grown = record(model, example_inputs, call=call)
         journal.undo()
         old = record(model, example_inputs, call=call)
-        where = first_deviation(old, grown, verification.tolerance, lambda path: renames.get(path, path))
+        where = first_deviation(old, grown, verification.tolerance, lambda path: moved(path, plan.depth))
         verification = replace(verification, first_deviation=where)
     return VerificationError(
         str(verification),

@@ -36,9 +36,19 @@ def depth_steps(table: AxisTable, deepen: Deepen) -> tuple[DepthStep, ...]:
     the residual stream are zero: x + 0. Source: Wu et al. 2024, LLaMA Pro (arXiv 2401.02415), section 3.2.
 
     Raises:
-        DepthError: unknown container, shrinking, or blocks that cannot be the identity.
+        DepthError: unknown container, shrinking, containers inside one another, or blocks that cannot be the identity.
     """
-    return tuple(_step(table, container, wanted) for container, wanted in deepen.items())
+    steps = tuple(_step(table, container, wanted) for container, wanted in deepen.items())
+    for number, one in enumerate(steps):
+        for other in steps[:number]:
+            outer, inner = sorted((one.container, other.container), key=len)
+            if f"{inner}.".startswith(f"{outer}." if outer else ""):
+                raise DepthError(
+                    f"containers {other.container!r} and {one.container!r} in one growth",
+                    "each container once, none inside another",
+                    "grow them one after the other",
+                )
+    return steps
 
 
 def _step(table: AxisTable, name: str, wanted: int | Insert) -> DepthStep:

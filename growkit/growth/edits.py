@@ -36,8 +36,8 @@ class Edit:
     @property
     def new_entries(self) -> int:
         """Number of entries that come from no old entry."""
-        kept = prod(s if d is None else len(d.source) - d.source.count(NEW) for s, d in zip(self.shape, self.dims, strict=True))
-        return prod(self.shape) - kept
+        new = [0 if dim is None else dim.source.count(NEW) for dim in self.dims]
+        return prod(self.shape) - prod(size - count for size, count in zip(self.shape, new, strict=True))
 
     @torch.no_grad()
     def value(self, old: Tensor) -> Tensor:
@@ -79,7 +79,8 @@ def edit(name: str, old: Tensor, layout: Layout, dims: Sequence[DimMap | None], 
     roles = [{leaf.role for leaf in leaves(dim)} for dim in layout.dims]
     summed = [s for s, r in zip(shape, roles, strict=True) if Role.CONSUMES in r or not r & {Role.PRODUCES, Role.GAIN}]
     consumes = any(Role.CONSUMES in r for r in roles)
-    kernel = any(Role.GAIN in r for r in roles) and any(Role.GAIN not in r and s > 1 for s, r in zip(shape, roles, strict=True))
+    gains = [Role.GAIN in r for r in roles]
+    kernel = any(gains) and any(size > 1 and not gain for size, gain in zip(shape, gains, strict=True))
     bound = None
     if consumes or kernel:
         bound = 1 / sqrt(max(1, prod(summed)))

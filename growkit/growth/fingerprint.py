@@ -27,6 +27,13 @@ def tensors_of(model: nn.Module) -> dict[str, Tensor]:
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
 
 
+def aliases_of(model: nn.Module) -> dict[str, str]:
+    """Further name -> first name, of parameters and buffers that have several."""
+    first = {id(tensor): name for name, tensor in tensors_of(model).items()}
+    names = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
+    return {name: first[id(tensor)] for name, tensor in names if first[id(tensor)] != name}
+
+
 def module_types(model: nn.Module) -> dict[str, str]:
     """Qualified type name of each module, by path."""
     return {path: f"{type(m).__module__}.{type(m).__qualname__}" for path, m in model.named_modules()}
@@ -70,7 +77,7 @@ def _number_key(path: str, index: int | None) -> str:
 
 
 def _differences(what: str, expected: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:
-    for name in expected | found:
+    for name in {**expected, **found}:
         if name not in found:
             yield f"{what} {name!r} is missing"
         elif name not in expected:

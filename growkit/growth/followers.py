@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, MutableMapping
 
+import torch
 from torch import Tensor, nn
 
 from growkit.errors import PlanError
@@ -27,9 +28,12 @@ def as_followers(followers: Follower | Iterable[Follower] | None, fingerprint: F
     """
     if followers is None:
         return ()
-    if isinstance(followers, nn.Module | Mapping):
+    if isinstance(followers, nn.Module | MutableMapping):
         followers = (followers,)
-    return tuple(_checked(follower, fingerprint) for follower in followers)
+    if not isinstance(followers, Iterable):
+        raise _misfit(f"an object of type {type(followers).__name__}")
+    found = [_checked(follower, fingerprint) for follower in followers]
+    return tuple({id(follower): follower for follower in found}.values())
 
 
 def grow_follower(follower: Follower, resolved: Resolved, journal: Journal) -> None:
@@ -42,9 +46,10 @@ def grow_follower(follower: Follower, resolved: Resolved, journal: Journal) -> N
         for step in plan.depth:
             insert_blocks(follower, step, journal)
         return
-    for name, edit in resolved.edits.items():
-        if name in follower:
-            journal.set_item(follower, name, edit.value(follower[name]))
+    for name, old in list(follower.items()):
+        edit = resolved.edits.get(resolved.aliases.get(name, name))
+        if edit is not None:
+            journal.set_item(follower, name, edit.value(old))
     for step in plan.depth:
         moved = renames(list(follower), step)
         items = {moved.get(name, name): tensor for name, tensor in follower.items()}
@@ -54,7 +59,7 @@ def grow_follower(follower: Follower, resolved: Resolved, journal: Journal) -> N
             for name, tensor in follower.items():
                 inner = name.removeprefix(source)
                 if name.startswith(source) and not inner.startswith(bypassed):
-                    items[new + inner] = tensor.new_zeros(tensor.shape) if inner in insertion.silenced else tensor.clone()
+                    items[new + inner] = torch.zeros_like(tensor) if inner in insertion.silenced else tensor.clone()
         journal.replace_items(follower, list(items.items()))
 
 

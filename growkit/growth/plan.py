@@ -130,16 +130,13 @@ class Plan:
 
 def _read(data: dict[str, Any]) -> Plan:
     def insertion(entry: dict[str, Any]) -> Insertion:
-        return Insertion(
-            entry["position"], entry["source"], tuple(entry["silenced"]), tuple(entry["bypassed"])
-        )
+        return Insertion(entry["position"], entry["source"], tuple(entry["silenced"]), tuple(entry["bypassed"]))
 
     fingerprint = data["fingerprint"]
     return Plan(
         width=tuple(WidthStep(**entry) for entry in data["width"]),
         depth=tuple(
-            DepthStep(e["container"], e["old"], e["new"], tuple(map(insertion, e["insertions"])))
-            for e in data["depth"]
+            DepthStep(e["container"], e["old"], e["new"], tuple(map(insertion, e["insertions"]))) for e in data["depth"]
         ),
         numbers=tuple(NumberStep(**entry) for entry in data["numbers"]),
         layouts=dict(data["layouts"]),

@@ -95,6 +95,13 @@ def identity_block(source: nn.Module, silenced: tuple[str, ...], bypassed: tuple
     return block
 
 
+def moved(name: str, steps: tuple[DepthStep, ...]) -> str:
+    """The name of a tensor or module after the steps."""
+    for step in steps:
+        name = renames([name], step).get(name, name)
+    return name
+
+
 def renames(model_names: list[str], step: DepthStep) -> dict[str, str]:
     """New name of each tensor or module of the container that moved."""
     prefix = step.container + "." if step.container else ""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from growkit.axes.layouts import Layout
 from growkit.errors import DepthError, PlanError
 from growkit.growth.edits import Edit, edit
-from growkit.growth.fingerprint import check_fingerprint, tensors_of
+from growkit.growth.fingerprint import aliases_of, check_fingerprint, tensors_of
 from growkit.growth.plan import DepthStep, Plan
 from growkit.maps.lifting import GrownAxis, lift
 from growkit.maps.methods.table import method
@@ -19,10 +19,14 @@ from growkit.maps.methods.table import method
 
 @dataclass(frozen=True)
 class Resolved:
-    """A plan that fits a model: the edits by tensor name, in the order of the model's tensors."""
+    """A plan that fits a model: the edits by tensor name, in the order of the model's tensors.
+
+    `aliases`: further name of a tied tensor -> its first name.
+    """
 
     plan: Plan
     edits: Mapping[str, Edit]
+    aliases: Mapping[str, str]
 
 
 def resolve(plan: Plan, model: nn.Module) -> Resolved:
@@ -55,7 +59,7 @@ def resolve(plan: Plan, model: nn.Module) -> Resolved:
             edits[name] = edit(name, tensor, layout, dims, f"{plan.seed}/{plan.growth}")
     for depth in plan.depth:
         _check_blocks(model, depth)
-    return Resolved(plan, edits)
+    return Resolved(plan, edits, aliases_of(model))
 
 
 def container_of(model: nn.Module, path: str) -> nn.ModuleList | nn.Sequential:
@@ -133,7 +137,5 @@ def grown_numel(resolved: Resolved, model: nn.Module) -> int:
         for insertion in step.insertions:
             prefix = f"{step.container}.{insertion.source}."
             bypassed = tuple(f"{prefix}{path}." for path in insertion.bypassed)
-            total += sum(
-                n for name, n in after.items() if name.startswith(prefix) and not name.startswith(bypassed)
-            )
+            total += sum(n for name, n in after.items() if name.startswith(prefix) and not name.startswith(bypassed))
     return total

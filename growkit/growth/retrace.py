@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from growkit.axes.expressions import Concat, Expression, Fixed, Leaf, Product
 from growkit.axes.layouts import Layout
@@ -11,13 +11,16 @@ from growkit.errors import VerificationError
 from growkit.growth.plan import Plan
 
 
-def check_retrace(plan: Plan, table: AxisTable, renames: Mapping[str, str]) -> None:
-    """Passes if every grown tensor is read, at its new sizes, with the structure that the plan has.
+def check_retrace(plan: Plan, table: AxisTable, renames: Mapping[str, str], new_parameters: Iterable[str] = ()) -> None:
+    """Passes if every grown or new tensor is read, at its new sizes, with the structure that the plan has.
 
     Raises:
         VerificationError: naming the tensor.
     """
     sizes = dict(plan.sizes) | {step.axis: step.new for step in plan.width}
+    for name in new_parameters:
+        if name in table.unreached:
+            raise _surprise(name, "of a new block is not read by the grown model")
     names: dict[str, str] = {}
     for old_name, text in plan.layouts.items():
         name, planned = renames.get(old_name, old_name), Layout.parse(text)

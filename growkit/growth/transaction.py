@@ -10,7 +10,7 @@ from torch import nn
 
 from growkit.growth.followers import Follower, grow_follower
 from growkit.growth.journal import Journal
-from growkit.growth.replace import insert_blocks, renames, replace_numbers, replace_tensors
+from growkit.growth.replace import insert_blocks, moved, replace_numbers, replace_tensors
 from growkit.growth.resolve import Resolved, container_of
 from growkit.growth.slots import adopt, move_state, rename
 from growkit.optim.check import CheckedOptimizer
@@ -53,11 +53,8 @@ def commit(
     replace_numbers(model, resolved.plan.numbers, journal)
     sources: dict[nn.Parameter, nn.Parameter] = {}
     names = [name for name, _ in model.named_parameters()] + [name for name, _ in model.named_buffers()]
-    moved = {name: name for name in names}
     for step in resolved.plan.depth:
         created = insert_blocks(model, step, journal)
-        shifted = renames(list(moved.values()), step)
-        moved = {old: shifted.get(now, now) for old, now in moved.items()}
         container = container_of(model, step.container)
         for new_index, source_index in created:
             source = dict(container[source_index].named_parameters())
@@ -69,10 +66,10 @@ def commit(
             rename(optimizer, model, journal)
         held |= {p for group in optimizer.param_groups for p in group["params"]}
     now = dict(model.named_parameters())
-    grown = {moved.get(name, name) for name in resolved.edits}
-    changes.renames = {old: new for old, new in moved.items() if old != new}
+    grown = {moved(name, resolved.plan.depth) for name in resolved.edits}
+    changes.renames = {old: new for old in names if (new := moved(old, resolved.plan.depth)) != old}
     changes.new_parameters = tuple(name for name, p in now.items() if p in sources)
-    changes.unoptimized = tuple(
-        name for name, p in now.items() if optimizers and p not in held and p.requires_grad and (name in grown or p in sources)
-    )
+    if optimizers:
+        changed = {name: p for name, p in now.items() if name in grown or p in sources}
+        changes.unoptimized = tuple(name for name, p in changed.items() if p.requires_grad and p not in held)
     return changes

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from growkit.discovery.inputs import CallModel, run_model
-from growkit.discovery.untouched import unwrap, untouched
+from growkit.discovery.untouched import untouched, unwrap
 from growkit.errors import InputsError
 from growkit.growth.float64 import float64 as in_float64
 
@@ -44,7 +44,8 @@ class Verification:
     def __str__(self) -> str:
         verdict = "kept" if self.passed else "NOT kept"
         where = f", first at {self.first_deviation}" if self.first_deviation else ""
-        return f"function {verdict}: relative deviation {self.max_rel:.1e} (rounding explains {self.tolerance:.1e}){where}"
+        deviation = f"relative deviation {self.max_rel:.1e} (rounding explains {self.tolerance:.1e})"
+        return f"function {verdict}: {deviation}{where}"
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,9 @@ def verify(
     return Verification(result.max_abs, result.max_rel, result.tolerance, first_deviation(old, new, result.tolerance))
 
 
-def measure(model: nn.Module, example_inputs: Any, *, float64: bool = False, call: CallModel | None = None) -> Reference:
+def measure(
+    model: nn.Module, example_inputs: Any, *, float64: bool = False, call: CallModel | None = None
+) -> Reference:
     """What a model computes now, and how exactly."""
     outputs = _floats(_run(model, example_inputs, float64, call))
     if not outputs:
@@ -83,6 +86,12 @@ def measure(model: nn.Module, example_inputs: Any, *, float64: bool = False, cal
             "a model whose result holds no floating-point tensor",
             "outputs with tensors, in any nesting of tuples, lists, mappings and dataclasses",
             "pass call=lambda model, inputs: ... that returns the tensors to compare",
+        )
+    if not any(t.isfinite().any() for t in outputs):
+        raise InputsError(
+            "a model whose outputs hold no finite number",
+            "inputs on which the model gives numbers",
+            "look for the first module with infinite or undefined results, or pass other inputs",
         )
     lowest = max((t.dtype for t in outputs), key=lambda dtype: torch.finfo(dtype).eps)
     if lowest == torch.float64:
@@ -135,9 +144,9 @@ def first_deviation(
     """Path of the first module whose results have the same shapes in both runs and differ."""
     for path, old in before.items():
         new = after.get(rename(path), [])
-        if old and [t.shape for t in old] == [t.shape for t in new]:
-            if max(_relative(a, b)[1] for a, b in zip(old, new, strict=True)) > tolerance:
-                return path or "(the whole model)"
+        alike = [t.shape for t in old] == [t.shape for t in new]
+        if alike and any(_relative(a, b)[1] > tolerance for a, b in zip(old, new, strict=True)):
+            return path or "(the whole model)"
     return None
 
 
@@ -164,10 +173,15 @@ def _old_part(old: Tensor, new: Tensor) -> Tensor:
 
 
 def _relative(old: Tensor, new: Tensor) -> tuple[float, float]:
-    """Largest difference, and the same over the largest value; infinite if anything is not finite."""
+    """Largest difference, and the same over the largest value; infinite where only one of the two is finite.
+
+    Entries that are the same infinity in both (masked scores), or no number in both, do not differ.
+    """
+    old, new = old.double(), new.double()
+    alike = (old == new) | (old.isnan() & new.isnan())
+    old, new = (torch.where(alike & ~t.isfinite(), 0.0, t) for t in (old, new))
     if not old.numel():
         return 0.0, 0.0
-    old, new = old.double(), new.double()
     difference, scale = float((old - new).abs().max()), float(old.abs().max())
     if difference == 0:
         return 0.0, 0.0

@@ -20,6 +20,9 @@ from growkit.discovery.blocks import Flow
 from growkit.discovery.call import DECLARE, Call, Known, Nature, Unfollowable
 from growkit.discovery.rule_table import rule_of
 
+_RESHAPING = frozenset({"squeeze_", "unsqueeze_", "t_", "transpose_"})
+"""Ops that change the shape of the tensor itself."""
+
 
 class Tracer(TorchDispatchMode):
     """Follows the axes of all tensors while the model runs with real values."""
@@ -91,7 +94,8 @@ class Tracer(TorchDispatchMode):
         self._stack.append(self._paths.get(id(module), type(module).__name__))
         self._stack_own.append(id(module) in self._own)
 
-    def _leave_module(self, module: nn.Module, inputs: Any, kwargs: Any, result: Any) -> None:
+    def _leave_module(self, module: nn.Module, inputs: Any, kwargs: Any = None, result: Any = None) -> None:
+        # After an error torch calls this with fewer arguments.
         self.flow.module(self._stack.pop(), (inputs, kwargs), result)
         self._stack_own.pop()
 
@@ -140,6 +144,8 @@ class Tracer(TorchDispatchMode):
             if any(tensor is x for x in inputs):
                 if known.nature is Nature.ACTIVATION:
                     self._written.add(tensor.untyped_storage().data_ptr())
+                if op.__name__ in _RESHAPING:
+                    self._remember(tensor, known)
             else:
                 self._remember(tensor, known)
         return result

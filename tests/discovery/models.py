@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from growkit.axes.table import AxisTable
 from growkit.nn.classifier import ConformerClassifier
 from growkit.nn.encoder import ConformerEncoder
 
@@ -127,3 +131,37 @@ FRAMES = (
     torch.randn(3, 11, 12, generator=torch.Generator().manual_seed(1), dtype=torch.float64),
     torch.tensor([11, 7, 4]),
 )
+
+
+class Small(nn.Module):
+    """A model of a few named parts, parameters and ints, with a function as its forward pass."""
+
+    def __init__(self, run: Callable[..., Any], **parts: Any):
+        super().__init__()
+        self.run = run
+        for name, part in parts.items():
+            if isinstance(part, Tensor) and not isinstance(part, nn.Parameter):
+                self.register_buffer(name, part)
+            else:
+                setattr(self, name, part)
+        self.double()
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.run(self, *inputs)
+
+
+def passages(table: AxisTable, name: str) -> set[str]:
+    """Kinds of the passages of the axis that a name stands for."""
+    (axis,) = table[name]
+    return {passage.kind for passage in axis.passages}
+
+
+def reasons(table: AxisTable, name: str) -> list[str]:
+    """Why the axis that a name stands for is locked."""
+    (axis,) = table[name]
+    return [lock.reason for lock in axis.locks]
+
+
+def weight(*shape: int) -> nn.Parameter:
+    """A parameter of random values."""
+    return nn.Parameter(torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64))

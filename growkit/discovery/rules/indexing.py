@@ -85,7 +85,8 @@ def cat(call: Call) -> Known:
     d = call.dim("dim", tensors[0])
     dims = [call.known(x).dims[d] for x in tensors]
     joined: Dim
-    if any(map(call.axes.named, dims)):
+    # A dim of one unit without a role is there for broadcasting, as in a class token.
+    if any(call.axes.named(node for node in dim if node.size != 1 or node.roles) for dim in dims):
         joined = [call.axes.concat([dim or [call.axes.node(1)] for dim in dims])]
     else:
         joined = call.fresh(call.result.shape[d])
@@ -194,7 +195,7 @@ def _side_by_side(call: Call, tensors: Sequence[Tensor]) -> Nature:
         for known in map(call.known, tensors):
             if known.nature is Nature.WEIGHT:
                 for dim in known.dims:
-                    call.axes.assign(dim, Role.PRODUCES)
+                    call.axes.assign([node for node in dim if node.size != 1], Role.PRODUCES)
     elif nature is Nature.WEIGHT:
         raise Unfollowable(f"parameters are put together by {call.op} before they are used")
     return nature

@@ -50,11 +50,11 @@ def unsqueeze(call: Call) -> Known:
 @register(aten.squeeze)
 def squeeze(call: Call) -> Known:
     """Without dims of one unit."""
-    tensor = call["self"]
-    known = call.known(tensor)
-    asked = call.arguments.get("dim", range(tensor.dim()))
-    gone = {d % max(tensor.dim(), 1) for d in ([asked] if isinstance(asked, int) else asked)}
-    kept = [dim for d, dim in enumerate(known.dims) if d not in gone or tensor.shape[d] != 1]
+    known = call.known(call["self"])  # the tensor itself may be squeezed already
+    rank = len(known.dims)
+    asked = call.arguments.get("dim", range(rank))
+    gone = {d % max(rank, 1) for d in ([asked] if isinstance(asked, int) else asked)}
+    kept = [dim for d, dim in enumerate(known.dims) if d not in gone or any(node.size != 1 for node in dim)]
     return Known(kept, known.nature)
 
 

@@ -1,0 +1,100 @@
+"""Tests of the rules of ops on single entries."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from growkit.axes.expressions import Leaf, Role
+from growkit.discovery.discover import discover
+from tests.discovery.models import Small, X, passages, reasons, weight
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [
+        (F.relu, "pointwise:relu"),
+        (F.gelu, "pointwise:gelu"),
+        (F.silu, "pointwise:silu"),
+        (torch.sigmoid, "pointwise:sigmoid"),
+        (torch.tanh, "pointwise:tanh"),
+        (lambda x: F.relu(x, inplace=True), "pointwise:relu"),
+        (lambda x: x * x, "pointwise:square"),
+        (lambda x: x**3, "pointwise:pow"),
+        (lambda x: x / (1 + x.abs()), "pointwise:div"),
+        (lambda x: x.masked_fill(x > 0, 2.0), "pointwise:masked_fill"),
+        (lambda x: torch.where(x > 0, x, 0.0), "pointwise:where"),
+        (lambda x: x * torch.sigmoid(x), "gate"),
+        (lambda x: x + x.neg(), "residual"),
+    ],
+)
+def test_what_an_activation_passes(function: object, kind: str) -> None:
+    model = Small(lambda m, x: m.b(function(m.a(x))), a=nn.Linear(5, 4), b=nn.Linear(4, 2))
+    table = discover(model, X)
+    assert kind in passages(table, "a.weight[0]")
+    assert table.layouts["b.weight"].dims[1] == Leaf("a.weight[0]", Role.CONSUMES)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: 2 * x, lambda x: -x, lambda x: x - 1.0, lambda x: x.masked_fill(torch.arange(7)[:, None] > 3, 0.0), torch.clone],
+)
+def test_linear_ops_leave_nothing(function: object) -> None:
+    model = Small(lambda m, x: m.b(function(m.a(x))), a=nn.Linear(5, 4), b=nn.Linear(4, 2))
+    table = discover(model, X)
+    assert passages(table, "a.weight[0]") == set()
+
+
+def test_a_parameter_that_is_added_produces_and_one_that_multiplies_is_a_gain() -> None:
+    model = Small(lambda m, x: (m.a(x) + m.shift) * m.scale / m.divisor, a=nn.Linear(5, 4), shift=weight(4),
+                  scale=weight(7, 4), divisor=weight(4))  # fmt: skip
+    table = discover(model, X)
+    assert table.layouts["shift"].dims == (Leaf("a.weight[0]", Role.PRODUCES),)
+    assert table.layouts["scale"].dims[1] == Leaf("a.weight[0]", Role.GAIN)
+    assert table.layouts["divisor"].dims == (Leaf("a.weight[0]", Role.GAIN),)
+
+
+def test_buffers_have_roles_too() -> None:
+    model = Small(lambda m, x: m.a(x) * m.scale + m.table, a=nn.Linear(5, 4), scale=torch.rand(4), table=torch.rand(7, 4))
+    table = discover(model, X)
+    assert table.layouts["scale"].dims == (Leaf("a.weight[0]", Role.GAIN),)
+    assert table.layouts["table"].dims[1] == Leaf("a.weight[0]", Role.PRODUCES)
+
+
+def test_a_table_made_in_the_forward_pass_locks_the_axis_it_meets() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        x = m.a(x)
+        return m.b(x + torch.arange(x.shape[-1]))
+
+    table = discover(Small(run, a=nn.Linear(5, 4), b=nn.Linear(4, 2)), X)
+    assert "a table that the forward pass makes" in reasons(table, "a.weight[0]")[0]
+
+
+def test_constants_that_are_equal_for_all_units_lock_nothing() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        x = m.a(x)
+        return m.b(x + torch.zeros_like(x) + torch.arange(x.shape[1]).unsqueeze(-1) + x.new_ones(x.shape[-1]))
+
+    table = discover(Small(run, a=nn.Linear(5, 4), b=nn.Linear(4, 2)), X)
+    assert reasons(table, "a.weight[0]") == []
+
+
+def test_parameters_that_are_combined_before_use_are_locked() -> None:
+    model = Small(lambda m, x: m.a(x) * (m.g + m.h), a=nn.Linear(5, 4), g=weight(4), h=weight(4))
+    assert "parameters are combined by add" in reasons(discover(model, X), "g[0]")[0]
+    model = Small(lambda m, x: m.a(x) * m.g.exp(), a=nn.Linear(5, 4), g=weight(4))
+    assert "a parameter passes exp before it is used" in reasons(discover(model, X), "g[0]")[0]
+
+
+def test_what_is_written_into_a_constant_is_an_activation() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        x = m.a(x)
+        out = torch.zeros_like(x)
+        out[:, 1:] = x[:, :-1]
+        return m.b(x * out)
+
+    table = discover(Small(run, a=nn.Linear(5, 4), b=nn.Linear(4, 2)), X)
+    assert passages(table, "a.weight[0]") == {"gate"}
+    assert reasons(table, "a.weight[0]") == []

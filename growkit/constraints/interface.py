@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from growkit.constraints.constraint import Constraint, Refusal, never
-from growkit.maps.axis_map import NEW, AxisMap
+from growkit.maps.axis_map import AxisMap
 
 
-def appended(axis_map: AxisMap) -> Refusal | None:
-    """Admits only new units after the old ones, so that old outputs stay as they are."""
-    old = range(axis_map.old_size)
-    prefix = axis_map.source[: axis_map.old_size] == tuple(old)
-    if prefix and all(unit == NEW for unit in axis_map.source[axis_map.old_size :]):
+def old_first(axis_map: AxisMap) -> Refusal | None:
+    """Admits maps that keep the old units in front, unscaled: old outputs stay where they are."""
+    old = axis_map.old_size
+    if axis_map.source[:old] == tuple(range(old)) and axis_map.expand[:old] == (1.0,) * old:
         return None
-    return Refusal("it is an output of the model, and old outputs must stay", "method 'fresh', to any larger size")
+    return Refusal("it is an output of the model, and old outputs must stay", "old units first, unscaled")
 
 
 CONSTRAINTS: dict[str, Constraint] = {
     "input": never("it is an input of the model: its size is that of the data"),
-    "output": appended,
+    "output": old_first,
 }

@@ -46,7 +46,7 @@ class StepCallbacks:
                 "return StepCallbackReturn(updated_model=model), or with config_updates={...}",
             )
         changes = [change for service in state.services.values() if (change := service.take_change()) is not None]
-        if returned is not None and all(change is not returned for change in changes):
+        if returned is not None:
             changes.append(returned)
         change = merge_returns(changes)
         if change is None or change.updated_model is None:

@@ -90,8 +90,7 @@ class Feed:
 
     def close(self) -> None:
         """Forgets the open epoch; the next `open` starts a new iterator."""
-        self._ahead.clear()
-        self._batches = self._epoch = None
+        self._epoch = None
 
     @property
     def exhausted(self) -> bool:

@@ -25,9 +25,7 @@ def apply_change(state: RunState, change: StepCallbackReturn) -> None:
         state.watch.check_followed()
     if model is not None:
         before = state.watch.parameter_count
-        runtime.clear_gradients()
         runtime.rebuild()
-        runtime.enter_training()
         state.watch.accept()
         state.display.message(
             f"step {state.progress.step}: model changed: {before:,} -> {state.watch.parameter_count:,} parameters"

@@ -109,6 +109,13 @@ def test_the_bars_are_taken_down_after_an_error(make_engine: Any) -> None:
     assert console._live_stack == []
 
 
+def test_a_model_in_eval_mode_is_trained_in_training_mode(make_engine: Any) -> None:
+    engine = make_engine()
+    engine.model.eval()
+    engine.fit(max_steps=1)
+    assert engine.model.training
+
+
 def test_metrics_can_be_read_while_training(make_engine: Any) -> None:
     seen = []
     engine = make_engine(callbacks=[lambda metrics: seen.append(metrics.last.get("loss"))])

@@ -60,6 +60,15 @@ def test_a_schedule_goes_on_from_the_new_base_rate(
     assert rates_after(make, before=2, after=3) == pytest.approx(rates, abs=1e-15)
 
 
+def test_a_second_value_replaces_the_first() -> None:
+    optimizer = make_sgd(1.0)
+    scheduler = lr_scheduler.LambdaLR(optimizer, lambda n: 0.5)
+    for value in (10.0, 4.0):
+        set_learning_rate(optimizer, [scheduler], value)
+    assert optimizer.param_groups[0]["lr"] == 2.0
+    assert optimizer.param_groups[0]["initial_lr"] == 4.0
+
+
 def test_a_base_rate_of_zero_has_no_factor() -> None:
     optimizer = make_sgd(0.0)
     scheduler = lr_scheduler.LambdaLR(optimizer, lambda n: 1.0)

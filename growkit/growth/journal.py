@@ -23,7 +23,7 @@ class Journal:
         """`mapping[key] = value`"""
         old = mapping.get(key, _MISSING)
         if old is _MISSING:
-            self._did(lambda: mapping.pop(key))
+            self._did(lambda: mapping.pop(key, None))
         else:
             self._did(lambda: mapping.__setitem__(key, old))
         mapping[key] = value
@@ -45,6 +45,18 @@ class Journal:
         self._did(restore)
         mapping.clear()
         mapping.update(items)
+
+    def keep_order(self, mapping: MutableMapping[Any, Any]) -> None:
+        """Nothing now; on the way back, the keys of now in their order of now."""
+        keys = list(mapping)
+
+        def restore() -> None:
+            items = [(key, mapping[key]) for key in keys]
+            mapping.clear()
+            mapping.update(items)
+
+        if self.keep:
+            self._undo.append(restore)
 
     def set_element(self, sequence: MutableSequence[Any], index: int, value: Any) -> None:
         """`sequence[index] = value`"""

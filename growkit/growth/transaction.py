@@ -44,6 +44,8 @@ def commit(
     If anything raises, `journal.undo()` takes all of it back.
     """
     changes = Changes()
+    for optimizer, _ in optimizers:
+        journal.keep_order(optimizer.state)
     for follower in followers:
         grow_follower(follower, resolved, journal)
     for name, old, new in replace_tensors(model, resolved.edits, journal):

@@ -51,9 +51,9 @@ def train_step(model, batch):
 
 def grow_in_stages(step, growth):
     """Called before each optimizer step. A name is grown once, so >= does no harm; == could miss its step."""
-    if step >= 400:
-        return growth.request("deeper", deepen={"blocks": 3}, config_updates={"learning_rate": 2e-3})
     if step >= 200:
+        return growth.request("deeper", deepen={"blocks": 3}, config_updates={"learning_rate": 2e-3})
+    if step >= 100:
         return growth.request("wider", widen={"blocks.*.up.weight[0]": 4.0})
     return None
 
@@ -71,7 +71,7 @@ def main() -> Engine:
         services={"growth": gk.Growth(example_inputs=torch.zeros(2, 2))},
     )
     engine.explain()
-    engine.fit(epochs=16)
+    engine.fit(epochs=10)
     return engine
 
 

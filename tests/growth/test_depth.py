@@ -1,0 +1,122 @@
+"""Where blocks go, and which may."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from growkit import Insert, discover
+from growkit.errors import DepthError
+from growkit.growth.depth import depth_steps
+from growkit.growth.plan import DepthStep, Insertion
+from tests.growth.nets import Branch, Residual, conformer, mlp, residual, rows, utterances
+
+SILENT = ("down.weight", "down.bias")
+
+
+@pytest.mark.parametrize(
+    ("old", "wanted", "positions"),
+    [
+        (2, 3, [2]),
+        (2, 4, [1, 2]),
+        (2, 5, [1, 2, 2]),
+        (3, 4, [3]),
+        (3, 5, [2, 3]),
+        (1, 4, [1, 1, 1]),
+        (2, Insert(at=[0]), [0]),
+        (2, Insert(at=[2, 0, 2]), [0, 2, 2]),
+    ],
+)
+def test_positions(old: int, wanted: int | Insert, positions: list[int]) -> None:
+    """New block k of m after the fraction (k + 1) / m of the old ones; each is like the one before it."""
+    (step,) = depth_steps(discover(residual(blocks=old), rows()), {"blocks": wanted})
+    assert [i.position for i in step.insertions] == positions
+    assert [i.source for i in step.insertions] == [max(p - 1, 0) for p in positions]
+    assert (step.container, step.old, step.new) == ("blocks", old, old + len(positions))
+    assert {i.silenced for i in step.insertions} == {SILENT}
+
+
+def test_the_final_norm_of_a_conformer_block_is_bypassed() -> None:
+    (step,) = depth_steps(discover(conformer(), utterances()), {"layers": 2})
+    assert step.container == "encoder.layers"
+    assert step.insertions[0].bypassed == ("final_norm",)
+    writers = ("feed_forward1.linear2", "attention.out", "convolution.pointwise2", "feed_forward2.linear2")
+    assert set(step.insertions[0].silenced) == {f"{w}.{kind}" for w in writers for kind in ("weight", "bias")}
+
+
+def test_blocks_of_a_sequential() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Sequential(Branch(4, 5), Branch(4, 5)), nn.Linear(4, 2)).double()
+    steps = depth_steps(discover(model, rows()), {"1": Insert(at=[1])})
+    assert steps == (DepthStep("1", 2, 3, (Insertion(1, 0, SILENT, ()),)),)
+
+
+@pytest.mark.parametrize(
+    ("deepen", "texts"),
+    [
+        ({"layers": 3}, ["container 'layers', which is not known", "'blocks'"]),
+        ({"blocks": 2}, ["'blocks': 2 blocks where there are 2", "an int above 2"]),
+        ({"blocks": 1}, ["growkit only grows"]),
+        ({"blocks": 2.0}, ["2.0 blocks"]),
+        ({"blocks": True}, ["True blocks"]),
+        ({"blocks": Insert(at=[])}, ["insertion at []"]),
+        ({"blocks": Insert(at=[3])}, ["insertion at [3]", "from 0 to 2"]),
+        ({"blocks": Insert(at=[-1])}, ["insertion at [-1]"]),
+        ({"blocks": Insert(at=[True])}, ["insertion at [True]"]),
+    ],
+)
+def test_what_cannot_be_is_refused(deepen: dict[str, int | Insert], texts: list[str]) -> None:
+    with pytest.raises(DepthError) as error:
+        depth_steps(discover(residual(), rows()), deepen)
+    assert all(text in str(error.value) for text in texts), str(error.value)
+
+
+def test_a_block_that_is_no_residual_is_refused() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), nn.Linear(4, 2)).double()
+    with pytest.raises(DepthError, match=r"block '1\.1', which does not add to its input|return different axes"):
+        depth_steps(discover(model, rows()), {"1": 3})
+    with pytest.raises(DepthError):
+        depth_steps(discover(mlp(), rows()), {"": 6})
+
+
+class PostNorm(Branch):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(x + self.down(torch.tanh(self.up(x))))
+
+
+def test_a_block_that_ends_in_a_foreign_norm_is_refused() -> None:
+    model = Residual()
+    model.blocks = nn.ModuleList([PostNorm(4, 5), PostNorm(4, 5)])
+    with pytest.raises(DepthError) as error:
+        depth_steps(discover(model.double(), rows()), {"blocks": 3})
+    assert error.value.given == "block 'blocks.1', which ends in norm"
+
+
+class Trees(nn.Module):
+    """Two lists called blocks, and lists in a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(3, 4)
+        self.one, self.two = Residual(), Residual()
+        self.nest = nn.ModuleList([nn.Sequential(Branch(4, 5), Branch(4, 5))])
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.first(x)
+        for stage in self.nest:
+            h = stage(h)
+        return self.one(x) + self.two(x) + h.sum()
+
+
+def test_names_that_fit_several_lists_are_refused() -> None:
+    table = discover(Trees().double(), rows())
+    with pytest.raises(DepthError, match=r"fits 'one\.blocks', 'two\.blocks'"):
+        depth_steps(table, {"blocks": 3})
+    assert [s.container for s in depth_steps(table, {"one.blocks": 3, "two.blocks": 4})] == ["one.blocks", "two.blocks"]
+
+
+def test_one_container_twice_or_inside_another_is_refused() -> None:
+    table = discover(conformer(), utterances())
+    with pytest.raises(DepthError, match="each container once"):
+        depth_steps(table, {"layers": 2, "encoder.layers": 3})
+    nested = discover(Trees().double(), rows())
+    with pytest.raises(DepthError, match="none inside another"):
+        depth_steps(nested, {"nest": 2, "nest.0": 3})

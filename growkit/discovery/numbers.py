@@ -13,6 +13,7 @@ from growkit.discovery.sizes import Use, Uses
 from growkit.discovery.taint import Attribute, Computed, Literal, Origin, SizeOf
 
 KEEP = "let the module keep the size in an int attribute, or take it from a tensor's shape"
+_UNKNOWN = "its size is computed from numbers of which it is not known how they would grow"
 
 
 class Numbers:
@@ -62,8 +63,7 @@ class Numbers:
                 left = [item for item in waiting if not self._explain(*item, certain)]
                 progress, waiting = len(left) < len(waiting), left
         for _, size, where in waiting:
-            reason = "its size is computed from several numbers that cannot be told apart"
-            self._lock(polynomials.axes_in(size), Lock(reason, where, KEEP))
+            self._lock(polynomials.axes_in(size), Lock(_UNKNOWN, where, KEEP))
 
     def _explain(self, origin: Origin, size: Polynomial, where: str, certain: bool) -> bool:
         """Uses `origin == size`. False: too little is known yet; `certain` says to wait rather than to assume."""
@@ -119,6 +119,9 @@ class Numbers:
         different = [size for i, size in enumerate(sizes) if size not in sizes[:i]]
         serials = set().union(*map(polynomials.axes_in, sizes))
         if len(different) < 2:
+            return
+        if not all(map(polynomials.axes_in, different)):
+            self._lock(serials, Lock(_UNKNOWN, where, KEEP))
             return
         expressions = [polynomials.as_expression(size) for size in different]
         followed = tuple(e for e in expressions if e is not None)

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from growkit.axes.expressions import size
+from growkit.axes.reading import leaf_nodes
 from growkit.axes.union_find import Axes
 from growkit.discovery import polynomials
 from growkit.discovery.polynomials import Polynomial
@@ -57,7 +58,7 @@ def test_the_size_of_a_dim_follows_its_structure() -> None:
     weight = axes.node(20, named=True)
     (heads,), (inner,) = axes.split(weight, 2)
     axes.unify(axes.cut([inner], 0, 3), axes.cut([inner], 3, 6))
-    key, _, value = axes.parts(inner).nodes
+    _, key, _, value = leaf_nodes(axes, weight)
     h, k, v = (axes.root(node).serial for node in (heads, key, value))
     assert polynomials.size_of(axes, [weight]) == {(h, k): 2, (h, v): 1}
     assert polynomials.axes_in({(h, k): 2, (): 1}) == {h, k}

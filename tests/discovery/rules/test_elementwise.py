@@ -39,7 +39,13 @@ def test_what_an_activation_passes(function: object, kind: str) -> None:
 
 @pytest.mark.parametrize(
     "function",
-    [lambda x: 2 * x, lambda x: -x, lambda x: x - 1.0, lambda x: x.masked_fill(torch.arange(7)[:, None] > 3, 0.0), torch.clone],
+    [
+        lambda x: 2 * x,
+        lambda x: -x,
+        lambda x: x - 1.0,
+        lambda x: x.masked_fill(torch.arange(7)[:, None] > 3, 0.0),
+        torch.clone,
+    ],
 )
 def test_linear_ops_leave_nothing(function: object) -> None:
     model = Small(lambda m, x: m.b(function(m.a(x))), a=nn.Linear(5, 4), b=nn.Linear(4, 2))
@@ -57,7 +63,9 @@ def test_a_parameter_that_is_added_produces_and_one_that_multiplies_is_a_gain() 
 
 
 def test_buffers_have_roles_too() -> None:
-    model = Small(lambda m, x: m.a(x) * m.scale + m.table, a=nn.Linear(5, 4), scale=torch.rand(4), table=torch.rand(7, 4))
+    model = Small(
+        lambda m, x: m.a(x) * m.scale + m.table, a=nn.Linear(5, 4), scale=torch.rand(4), table=torch.rand(7, 4)
+    )
     table = discover(model, X)
     assert table.layouts["scale"].dims == (Leaf("a.weight[0]", Role.GAIN),)
     assert table.layouts["table"].dims[1] == Leaf("a.weight[0]", Role.PRODUCES)

@@ -1,0 +1,77 @@
+"""Tests of declared layouts."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from growkit.axes.expressions import Role
+from growkit.discovery.discover import discover
+from growkit.errors import LayoutError
+from tests.discovery.models import Small, X, weight
+
+MLP = nn.Sequential(nn.Linear(5, 6), nn.ReLU(), nn.Linear(6, 3)).double()
+
+
+def test_labels_name_the_axes() -> None:
+    table = discover(MLP, X, {"2.weight": "classes:produces hidden:consumes"})
+    assert [axis.name for axis in table] == ["hidden", "0.weight[1]", "classes"]
+    assert str(table.layouts["0.weight"]) == "hidden:produces 0.weight[1]:consumes"
+    assert "0.weight[0]" in table.by_name["hidden"].names
+
+
+def test_equal_labels_are_one_axis() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        return m.b(torch.special.i0(m.a(x)))
+
+    model = Small(run, a=nn.Linear(5, 6), b=nn.Linear(6, 3))
+    assert discover(model, X).layouts["b.weight"].axes() != ("b.weight[0]", "a.weight[0]")
+    table = discover(model, X, {"a.weight": "h i", "b.weight": "o h"})
+    assert [str(o) for o in table.by_name["h"].occurrences] == ["a.weight[0]", "a.bias[0]", "b.weight[1]"]
+    assert not table.by_name["h"].locked
+
+
+def test_structure_and_roles_may_be_declared_where_the_run_shows_none() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        return torch.special.i0(m.a(x)) * torch.special.i0(m.extra)
+
+    model = Small(run, a=nn.Linear(5, 6), extra=weight(6))
+    table = discover(model, X, {"extra": "(2 d):gain", "a.bias": "(2 d)"})
+    assert table.sizes["d"] == 3
+    assert {o.role for o in table.by_name["d"].occurrences} == {Role.GAIN, Role.PRODUCES}
+
+
+def test_tensors_that_are_never_read_can_be_declared() -> None:
+    model = Small(lambda m, x: m.a(x), a=nn.Linear(5, 4), mask=weight(5))
+    assert discover(model, X)["mask[0]"][0].locked
+    table = discover(model, X, {"mask": "i:produces", "a.weight": "o i"})
+    assert table.unreached == ("mask",)
+    assert "not read in the traced run" not in [lock.reason for lock in table.by_name["i"].locks]
+
+
+@pytest.mark.parametrize(
+    ("layouts", "given", "allowed"),
+    [
+        ({"wieght": "a"}, "a layout for 'wieght'", "0.weight, 0.bias"),
+        ({"0.weight": "a"}, "layout 'a' with 1 dims for '0.weight' of shape (6, 5)", "2 dims"),
+        ({"0.weight": "a a"}, "gives shape (6, 6)", "its shape (6, 5)"),
+        ({"0.weight": "a 4"}, "gives shape (6, 4)", "its shape (6, 5)"),
+        ({"0.weight": "(a b) i"}, "sizes of a, b in a dim of 6 units", "follow from the shapes"),
+        ({"0.bias": "(3 a)", "2.weight": "o [b|b]"}, "contradicts the traced run", "agrees"),
+        ({"0.weight": "a i", "2.weight": "o b"}, "a and b are one axis in the run", "agrees"),
+        ({"0.weight": "a:gain i"}, "a is declared gain, traced produces", "agrees"),
+    ],
+)
+def test_contradictions_show_both_sides(layouts: dict[str, str], given: str, allowed: str) -> None:
+    with pytest.raises(LayoutError) as caught:
+        discover(MLP, X, layouts)
+    assert given in caught.value.given
+    assert allowed in caught.value.allowed
+
+
+def test_a_contradiction_prints_declared_and_traced() -> None:
+    with pytest.raises(LayoutError) as caught:
+        discover(MLP, X, {"0.weight": "a:gain i"})
+    assert "declared: a:gain i\n    traced:   " in caught.value.given
+    assert caught.value.given.endswith(":consumes")

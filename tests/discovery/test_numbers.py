@@ -1,0 +1,163 @@
+"""Tests of the ints that are sizes of axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from growkit.axes.patterns import show
+from growkit.axes.table import AxisTable
+from growkit.discovery.discover import discover
+from tests.discovery.models import Small, X, passages, reasons
+
+
+def numbers(table: AxisTable, read: bool = True) -> dict[str, list[str]]:
+    """The sizes of each number, as texts."""
+    return {
+        n.path + ("" if n.index is None else f"[{n.index}]"): [show([size]) for size in n.sizes]
+        for n in table.numbers
+        if n.read is read
+    }
+
+
+def heads_by(shape: Callable[[Any, Tensor], tuple[int, ...]], **ints: int) -> AxisTable:
+    """A linear layer whose 12 outputs are viewed in a shape that a function gives."""
+
+    def run(m: Small, x: Tensor) -> Tensor:
+        y = m.a(x)
+        return F.relu(y.view(*y.shape[:2], *shape(m, y))).flatten(2)
+
+    return discover(Small(run, a=nn.Linear(5, 12), **ints), X)
+
+
+H, D = "a.weight[0].0", "a.weight[0].1"
+
+
+@pytest.mark.parametrize(
+    ("shape", "ints", "expected"),
+    [
+        (lambda m, y: (m.h, m.d), {"h": 3, "d": 4}, {"h": [H], "d": [D]}),
+        (lambda m, y: (m.h, -1), {"h": 3}, {"h": [H]}),
+        (lambda m, y: (m.h, y.shape[-1] // m.h), {"h": 3}, {"h": [H]}),
+        (lambda m, y: (m.h, m.w // m.h), {"h": 3, "w": 12}, {"h": [H], "w": [f"({H} {D})"]}),
+        (lambda m, y: (m.h, 2 * m.half), {"h": 3, "half": 2}, {"h": [H]}),
+        (lambda m, y: (m.h, m.d + 1 - 1), {"h": 3, "d": 4}, {"h": [H], "d": [D]}),
+        (lambda m, y: (m.h, m.d * m.h // m.h), {"h": 3, "d": 4}, {"h": [H], "d": [D]}),
+    ],
+)
+def test_arithmetic_is_followed(shape: Any, ints: dict[str, int], expected: dict[str, list[str]]) -> None:
+    assert numbers(heads_by(shape, **ints)) == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "ints"),
+    [
+        (lambda m, y: (3, 4), {}),
+        (lambda m, y: (int(m.h), -1), {"h": 3}),
+        (lambda m, y: (m.h, 2 * m.half), {"h": 3, "half": 2}),
+    ],
+)
+def test_a_size_that_cannot_follow_is_locked_with_its_place(shape: Any, ints: dict[str, int]) -> None:
+    table = heads_by(shape, **ints)
+    locks = [lock for axis in table if axis.name in (H, D) for lock in axis.locks]
+    assert locks
+    assert {lock.where for lock in locks} <= {"Small (view)", "half"}
+
+
+def test_two_numbers_that_only_fix_a_product_lock() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        return F.relu(m.a(x).reshape(-1, m.h * m.d))
+
+    table = discover(Small(run, a=nn.Linear(5, 12), h=3, d=4), X)
+    assert reasons(table, "a.weight[0]") == [
+        "its size is computed from numbers of which it is not known how they would grow"
+    ]
+
+
+def test_one_number_for_two_axes_ties_them() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        return m.b(F.relu(m.a(x).view(*x.shape[:-1], m.n))).view(*x.shape[:-1], m.n)
+
+    table = discover(Small(run, a=nn.Linear(5, 4), b=nn.Linear(4, 4), n=4), X)
+    assert numbers(table) == {"n": ["a.weight[0]", "b.weight[0]"]}
+
+
+def test_numbers_that_disagree_give_equal_sizes() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        x = m.enter(x).view(*x.shape[:2], m.width)
+        y = m.a(x).view(*x.shape[:2], m.h, m.width // m.h)
+        return m.leave(F.relu(y).flatten(2))
+
+    model = Small(run, enter=nn.Linear(5, 12), a=nn.Linear(12, 12), leave=nn.Linear(12, 2), width=12, h=3)
+    (equality,) = discover(model, X).equalities
+    assert [show([size]) for size in equality.sizes] == ["enter.weight[0]", "(a.weight[0].0 a.weight[0].1)"]
+
+
+def test_chunks_are_equally_large() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        p, q = m.a(x).chunk(2, -1)
+        return m.b(p) + m.c(q)
+
+    table = discover(Small(run, a=nn.Linear(5, 8), b=nn.Linear(4, 3), c=nn.Linear(4, 3)), X)
+    (equality,) = table.equalities
+    assert [show([size]) for size in equality.sizes] == ["a.weight[0].0", "a.weight[0].1"]
+    assert equality.where == "Small (chunk)"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda m, y: y / math.sqrt(y.shape[-1]),
+        lambda m, y: y * y.size(-1) ** -0.5,
+        lambda m, y: y / m.n,
+        lambda m, y: y / math.sqrt(m.n),
+        lambda m, y: y * m.n,
+        lambda m, y: y.sum(-1, keepdim=True) / y.shape[-1],
+    ],
+)
+def test_a_size_used_as_a_number_is_a_passage(use: Any) -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        return use(m, m.a(x).view(*x.shape[:-1], m.n))
+
+    table = discover(Small(run, a=nn.Linear(5, 4), n=4), X)
+    assert "size_as_number" in passages(table, "a.weight[0]")
+
+
+def test_an_expression_used_as_a_number_concerns_what_it_stands_for() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        y = m.a(x).unflatten(-1, (m.h, -1))
+        return y / (m.a(x).shape[-1] // m.h)
+
+    table = discover(Small(run, a=nn.Linear(5, 12), h=3), X)
+    assert "size_as_number" in passages(table, "a.weight[0].1")
+    assert "size_as_number" not in passages(table, "a.weight[0].0")
+
+
+def test_a_number_that_also_sizes_something_else_is_locked() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        y = m.a(x).view(*x.shape[:-1], m.n)
+        return y + x[:, :1].new_ones(x.shape[0], m.n, 1).sum(1, keepdim=True)
+
+    table = discover(Small(run, a=nn.Linear(5, 4), n=4), X)
+    assert "its size n is also the size of something that no parameter holds" in reasons(table, "a.weight[0]")
+
+
+def test_an_op_that_does_not_say_what_it_does_with_a_size_locks() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        return m.a(x).view(*x.shape[:-1], m.n).roll(m.n, 1)
+
+    table = discover(Small(run, a=nn.Linear(5, 4), n=4), X)
+    assert "its size n is given to an op that does not say what it does with it" in reasons(table, "a.weight[0]")
+
+
+def test_numbers_that_size_nothing_of_a_parameter_are_left_out() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        return m.a(x.view(*x.shape[:1], m.time, -1)) + torch.zeros(m.time, 1)
+
+    assert numbers(discover(Small(run, a=nn.Linear(5, 4), time=7), X)) == {}

@@ -1,0 +1,78 @@
+"""Tests of the traced run."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.modules import module as module_hooks
+
+from growkit.axes.reading import settle
+from growkit.discovery import rules as rules
+from growkit.discovery.call import Nature
+from growkit.discovery.trace import Tracer
+
+
+def test_places_are_module_paths_with_the_op_where_it_is_no_module_s_own() -> None:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.act = nn.Linear(5, 4), nn.GELU()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(self.act(self.layer(x)))
+
+    model = nn.Sequential(Block())
+    tracer = Tracer(model)
+    x = torch.randn(2, 5)
+    tracer.enter_input(x)
+    with tracer.running():
+        tracer.leave_output(model(x))
+    settle(tracer.axes)
+    (node,) = tracer.held["0.layer.weight"][0]
+    found = {p.kind: p.where for p in tracer.axes.shared(node).passages}
+    assert found == {"pointwise:gelu": "0.act", "pointwise:relu": "0 (relu)", "output": "output"}
+    assert tracer.read == {"0.layer.weight", "0.layer.bias"}
+
+
+def test_parameters_weigh_buffers_are_constant_inputs_active() -> None:
+    model = nn.BatchNorm1d(3)
+    tracer = Tracer(model)
+    x = torch.randn(2, 3)
+    tracer.enter_input(x)
+    assert tracer.known(model.weight).nature is Nature.WEIGHT
+    assert tracer.known(model.running_mean).nature is Nature.CONSTANT
+    assert tracer.known(x).nature is Nature.ACTIVATION
+    assert tracer.known(torch.ones(2)).nature is Nature.CONSTANT
+
+
+def test_hooks_and_modes_are_gone_after_an_error() -> None:
+    model = nn.Linear(5, 4)
+    with pytest.raises(RuntimeError), Tracer(model).running():
+        model(torch.zeros(2, 3))
+    assert not module_hooks._global_forward_hooks
+    assert not module_hooks._global_forward_pre_hooks
+    assert torch.backends.mha.get_fastpath_enabled()
+    assert torch.is_grad_enabled()
+
+
+def test_an_op_without_rule_locks_what_it_meets_and_what_it_makes() -> None:
+    model = nn.Linear(5, 4)
+    tracer = Tracer(model)
+    x = torch.randn(2, 5)
+    tracer.enter_input(x)
+    with tracer.running():
+        y = torch.special.i0(model(x))
+    for dim in (tracer.held["weight"][0], tracer.dims(y)[1]):
+        assert list(tracer.axes.shared(dim[0]).locks.values()) == [True]
+    assert tracer.axes.root(tracer.dims(y)[1][0]) is not tracer.axes.root(tracer.held["weight"][0][0])
+
+
+def test_what_changes_its_own_shape_is_followed() -> None:
+    model = nn.Linear(5, 4)
+    tracer = Tracer(model)
+    x = torch.randn(1, 5)
+    tracer.enter_input(x)
+    with tracer.running():
+        y = model(x).unsqueeze_(0).squeeze_().t_()
+    assert tracer.dims(y) == [tracer.held["weight"][0]]

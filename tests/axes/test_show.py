@@ -11,6 +11,7 @@ def _occurrence(tensor: str, role: Role | None) -> Occurrence:
     return Occurrence(tensor, 0, 0, None, role)
 
 
+PASSAGES = (Passage("softmax", "a"), Passage("gate", "b"))
 AXES = (
     Axis("fc1[0]", 16, "hidden", (_occurrence("fc1", Role.PRODUCES), _occurrence("b", Role.PRODUCES)), admits=("any",)),
     Axis("conv[2]", 5, "fixed", (_occurrence("conv", None),), locks=(Lock("a kernel", "conv", ""), Lock("x", "y", ""))),

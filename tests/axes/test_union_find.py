@@ -145,7 +145,7 @@ def test_a_product_that_is_also_a_concatenation_is_irreconcilable() -> None:
     a, b = axes.node(6, named=True), axes.node(6, named=True)
     axes.split(a, 2)
     axes.cut([b], 0, 2)
-    with pytest.raises(Irreconcilable, match="a product .* that is also a concatenation"):
+    with pytest.raises(Irreconcilable, match=r"a product .* that is also a concatenation"):
         axes.unify([a], [b])
 
 

@@ -26,9 +26,9 @@ def test_ops_in_place_have_the_rule_of_the_plain_one_or_their_own() -> None:
 
 
 def test_a_second_rule_and_a_wrong_key_are_refused() -> None:
-    with pytest.raises(SettingsError, match="a rule for aten.add"):
+    with pytest.raises(SettingsError, match=r"a rule for aten\.add"):
         register(aten.add)(lambda call: None)
-    with pytest.raises(SettingsError, match=r"a rule for aten.add.Tensor, a OpOverload"):
+    with pytest.raises(SettingsError, match=r"a rule for aten\.add\.Tensor, a OpOverload"):
         register(aten.add.Tensor)(lambda call: None)
 
 

@@ -11,6 +11,8 @@ from growkit.axes.expressions import Leaf, Role
 from growkit.discovery.discover import discover
 from tests.discovery.models import Small, X, passages, reasons, weight
 
+LATE = torch.arange(7)[:, None] > 3
+
 
 @pytest.mark.parametrize(
     ("function", "kind"),

@@ -69,7 +69,7 @@ class BarDisplay:
         self._bars: Bars | None = None
         self._fit = self._epoch = TaskID(0)
         self._by_steps = False
-        self._shown_epoch = 0
+        self._shown_epoch = self._in_epoch = 0
 
     def start(self, progress: Progress, *, epochs: int | None, max_steps: int | None) -> None:
         """Shows the bars: the upper one counts steps if they are limited, else epochs."""
@@ -88,7 +88,7 @@ class BarDisplay:
         total = max_steps if self._by_steps else epochs
         self._fit = self._bars.add_task("steps" if self._by_steps else "epochs", total=total, completed=done, text="")
         self._epoch = self._bars.add_task(f"epoch {progress.epoch}", total=None, completed=progress.batch, text="")
-        self._shown_epoch = progress.epoch
+        self._shown_epoch, self._in_epoch = progress.epoch, progress.batch
         self._bars.start()
 
     def batch_done(self, progress: Progress, epoch_length: int | None) -> None:
@@ -96,10 +96,13 @@ class BarDisplay:
         if self._bars is None:
             return
         self._bars.update(self._fit, completed=progress.step if self._by_steps else progress.epoch - 1)
-        if progress.epoch != self._shown_epoch:
-            self._shown_epoch = progress.epoch
-            self._bars.reset(self._epoch, description=f"epoch {progress.epoch}", total=epoch_length, text="")
-        self._bars.update(self._epoch, completed=progress.batch, total=epoch_length)
+        if progress.last_epoch != self._shown_epoch:
+            self._shown_epoch = progress.last_epoch
+            self._bars.reset(self._epoch, description=f"epoch {self._shown_epoch}", text="")
+        # A finished epoch stays full until the first batch of the next one is done.
+        self._in_epoch = progress.batch or self._in_epoch + 1
+        total = epoch_length if progress.batch else self._in_epoch
+        self._bars.update(self._epoch, completed=self._in_epoch, total=total)
 
     def row(self, row: Mapping[str, float | int]) -> None:
         """Shows the means beside the upper bar."""

@@ -41,6 +41,8 @@ def test_bars_count_epochs_or_steps_and_end_clean(make_engine: Any) -> None:
         last = output.getvalue().split("\r")[-1]
         assert counted in last
         assert {"epochs": "2/2", "steps": "7/7"}[counted] in last
+        assert "epoch 2" in last
+        assert {"epochs": "5/5", "steps": "2/5"}[counted] in last
         assert "loss" in last
         assert console._live_stack == []
 

@@ -9,7 +9,7 @@ from growkit.axes.axis import Block
 from growkit.axes.expressions import Role
 from growkit.axes.table import AxisTable
 from growkit.errors import DepthError
-from growkit.growth.plan import DepthStep, Insertion
+from growkit.growth.plan import DepthStep, Insertion, block_path
 
 _NORM = "final_norm"
 """Name of the norm at the end of a block that `nn.Identity` may replace, as in our Conformer blocks."""
@@ -90,7 +90,7 @@ def _positions(container: str, old: int, wanted: int | Insert) -> list[int]:
 
 def _insertion(table: AxisTable, blocks: list[Block], position: int) -> Insertion:
     source = blocks[max(position - 1, 0)]
-    path = f"{source.container}.{source.index}"
+    path = block_path(source.container, source.index)
     foreign = [name for name in source.tail if name != _NORM]
     if not source.residual or foreign:
         ends = f"ends in {', '.join(foreign)}" if foreign else "does not add to its input"

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from growkit.errors import PlanError
 from growkit.growth.fingerprint import tensors_of
 from growkit.growth.journal import Journal
-from growkit.growth.plan import Fingerprint
+from growkit.growth.plan import Fingerprint, block_path
 from growkit.growth.replace import insert_blocks, renames, replace_numbers, replace_tensors
 from growkit.growth.resolve import Resolved
 
@@ -54,7 +54,8 @@ def grow_follower(follower: Follower, resolved: Resolved, journal: Journal) -> N
         moved = renames(list(follower), step)
         items = {moved.get(name, name): tensor for name, tensor in follower.items()}
         for number, insertion in enumerate(step.insertions):
-            source, new = f"{step.container}.{insertion.source}.", f"{step.container}.{insertion.position + number}."
+            source = block_path(step.container, insertion.source) + "."
+            new = block_path(step.container, insertion.position + number) + "."
             bypassed = tuple(path + "." for path in insertion.bypassed)
             for name, tensor in follower.items():
                 inner = name.removeprefix(source)

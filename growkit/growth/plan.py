@@ -57,6 +57,11 @@ class DepthStep:
     insertions: tuple[Insertion, ...]
 
 
+def block_path(container: str, index: int) -> str:
+    """Path of a block; the container may be the model itself, whose path is empty."""
+    return f"{container}.{index}" if container else str(index)
+
+
 @dataclass(frozen=True)
 class Fingerprint:
     """What a model must look like for a plan to fit: shapes of its tensors, types of its modules, its numbers."""

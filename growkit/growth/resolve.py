@@ -12,7 +12,7 @@ from growkit.axes.layouts import Layout
 from growkit.errors import DepthError, PlanError
 from growkit.growth.edits import Edit, edit
 from growkit.growth.fingerprint import aliases_of, check_fingerprint, tensors_of
-from growkit.growth.plan import DepthStep, Plan
+from growkit.growth.plan import DepthStep, Plan, block_path
 from growkit.maps.lifting import GrownAxis, lift
 from growkit.maps.methods.table import method
 
@@ -102,7 +102,7 @@ def _check_blocks(model: nn.Module, step: DepthStep) -> None:
             f"container {step.container!r} of {len(container)} blocks", f"{step.old} blocks", "make the plan anew"
         )
     for insertion in step.insertions:
-        path = f"{step.container}.{insertion.source}"
+        path = block_path(step.container, insertion.source)
         inside = _held(m for name, m in _modules(model) if _within(name, path))
         outside = _held(m for name, m in _modules(model) if not _within(name, path))
         if inside & outside:
@@ -135,7 +135,7 @@ def grown_numel(resolved: Resolved, model: nn.Module) -> int:
     total = sum(after.values())
     for step in resolved.plan.depth:
         for insertion in step.insertions:
-            prefix = f"{step.container}.{insertion.source}."
+            prefix = block_path(step.container, insertion.source) + "."
             bypassed = tuple(f"{prefix}{path}." for path in insertion.bypassed)
             total += sum(n for name, n in after.items() if name.startswith(prefix) and not name.startswith(bypassed))
     return total

@@ -54,11 +54,13 @@ def kept_numbers(model: nn.Module, layouts: Mapping[str, Layout], sizes: Mapping
                     if expression is not None and size(expression, sizes) == value:
                         yield Number(prefix + attribute, None, value, (expression,), read=False)
         for attribute, place in getattr(type(module), "growkit_sizes", {}).items():
-            value, expression = getattr(module, attribute, None), _at(prefix + place, layouts)
-            if expression is None and value == 1:  # a factor of one unit leaves no trace
+            value: Any = getattr(module, attribute, None)
+            expression = _at(prefix + place, layouts)
+            found_size = None if expression is None else size(expression, sizes)
+            if value == 1 and found_size != 1:  # a factor of one unit leaves no trace
                 continue
-            if expression is None or size(expression, sizes) != value:
-                found = "no such dim" if expression is None else f"a dim of {size(expression, sizes)} units"
+            if expression is None or found_size != value:
+                found = "no such dim" if expression is None else f"a dim of {found_size} units"
                 raise LayoutError(
                     f"{type(module).__name__}.growkit_sizes says that {attribute} = {value} is the size of "
                     f"{place}, which is {found}",
@@ -69,7 +71,7 @@ def kept_numbers(model: nn.Module, layouts: Mapping[str, Layout], sizes: Mapping
 
 
 def _at(place: str, layouts: Mapping[str, Layout]) -> Expression | None:
-    """The expression at a dim; None if there is no axis."""
+    """The expression at a dim; None if there is no axis. The other factor of a dim that is no product has one unit."""
     match = _DIM.fullmatch(place)
     if match is None or match["tensor"] not in layouts:
         return None
@@ -77,9 +79,7 @@ def _at(place: str, layouts: Mapping[str, Layout]) -> Expression | None:
     if int(match["dim"]) >= len(dims):
         return None
     expression = dims[int(match["dim"])]
-    if match["factor"] is not None:
-        if not isinstance(expression, Product | Concat):
-            return None
+    if match["factor"] is not None and isinstance(expression, Product | Concat):
         terms = list(leaves(expression))
         if int(match["factor"]) >= len(terms):
             return None

@@ -65,6 +65,11 @@ def test_a_factor_of_one_unit_is_passed_over() -> None:
     assert "heads" not in {n.path for n in discover(Told(6, 1).double(), X).numbers}
 
 
+def test_a_factor_beside_one_of_one_unit_is_the_whole_dim() -> None:
+    numbers = {n.path: n for n in discover(Told(6, 6).double(), X).numbers}
+    assert show(numbers["heads"].sizes) == "layer.weight[0]"
+
+
 def test_a_wrong_statement_is_an_error() -> None:
     with pytest.raises(LayoutError) as caught:
         discover(Told(7, 2).double(), X)

@@ -178,6 +178,16 @@ def test_copies_along_the_found_axes_keep_the_function(
     assert deviation_after_copies(make(), inputs, sources) < TOLERANCE
 
 
+@pytest.mark.parametrize("alone", ["input_dim", "ffn_dim", "num_heads", "head_dim", "conv_channels", "position_dim"])
+def test_sizes_of_one_lock_what_cannot_be_told_and_nothing_else(alone: str) -> None:
+    table = discover(
+        conformer(num_layers=1, **{alone: 1}).double(), (FRAMES[0][..., : 1 if alone == "input_dim" else 12], FRAMES[1])
+    )
+    stream = table.by_name["encoder.input_projection.weight[0]"]
+    assert (stream.kind, stream.size, stream.locked) == ("stream", 8, False)
+    assert not [axis.name for axis in table if axis.size == 1 and not axis.locked]
+
+
 def test_discovery_is_deterministic() -> None:
     model = conformer().double()
     assert discover(model, FRAMES) == discover(model, FRAMES)

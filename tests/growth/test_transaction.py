@@ -1,0 +1,48 @@
+"""One growth written as a whole."""
+
+from growkit import Insert, discover, make_plan
+from growkit.growth.journal import Journal
+from growkit.growth.resolve import resolve
+from growkit.growth.transaction import commit
+from growkit.optim.check import check_optimizer
+from tests.growth.nets import picture, residual, rows, train
+from torch.optim import Adam
+
+
+def test_what_was_written_is_listed_and_taken_back() -> None:
+    model = residual()
+    optimizer = Adam([p for name, p in model.named_parameters() if name != "last.weight"])
+    train(model, optimizer)
+    plan = make_plan(
+        discover(model, rows()), {"blocks.0.up.weight[0]": 7, "first.weight[0]": 8}, {"blocks": Insert(at=[0])}
+    )
+    checked = [(optimizer, check_optimizer(optimizer, dict(model.named_parameters())))]
+    follower = dict(model.state_dict())
+    before = picture(model, [optimizer], [follower])
+    journal = Journal()
+    changes = commit(model, resolve(plan, model), checked, [follower], "mean", journal)
+    assert changes.renames["blocks.1.up.weight"] == "blocks.2.up.weight"
+    assert {old.split(".")[1] for old in changes.renames} == {"0", "1"}
+    assert len(changes.renames) == 12
+    assert changes.new_parameters == tuple(f"blocks.0.{name}" for name, _ in model.blocks[0].named_parameters())
+    assert changes.unoptimized == ("last.weight",)
+    assert {s.slot: s.status for s in changes.slots["blocks.0.up.weight"]} == {
+        "step": "exact",
+        "exp_avg": "new",
+        "exp_avg_sq": "new",
+    }
+    assert {s.status for s in changes.slots["blocks.1.up.weight"]} == {"exact"}
+    assert changes.slots["last.weight"] == ()
+    assert follower["blocks.1.up.weight"].shape == (7, 8)
+    assert picture(model, [optimizer], [follower]) != before
+    journal.undo()
+    assert picture(model, [optimizer], [follower]) == before
+
+
+def test_without_optimizers_nothing_is_missing_there() -> None:
+    model = residual()
+    plan = make_plan(discover(model, rows()), deepen={"blocks": 3})
+    changes = commit(model, resolve(plan, model), [], [], "mean", Journal(keep=False))
+    assert changes.unoptimized == ()
+    assert len(changes.new_parameters) == 6
+    assert len(model.blocks) == 3

@@ -50,11 +50,11 @@ def kept_numbers(model: nn.Module, layouts: Mapping[str, Layout], sizes: Mapping
             if isinstance(module, kind):
                 for attribute, place in kept(module).items():
                     expression = _at(prefix + place, layouts)
-                    value = getattr(module, attribute)
-                    if expression is not None and size(expression, sizes) == value:
-                        yield Number(prefix + attribute, None, value, (expression,), read=False)
+                    kept_value = getattr(module, attribute)
+                    if expression is not None and size(expression, sizes) == kept_value:
+                        yield Number(prefix + attribute, None, kept_value, (expression,), read=False)
         for attribute, place in getattr(type(module), "growkit_sizes", {}).items():
-            value: Any = getattr(module, attribute, None)
+            value = getattr(module, attribute, None)
             expression = _at(prefix + place, layouts)
             found_size = None if expression is None else size(expression, sizes)
             if value == 1 and found_size != 1:  # a factor of one unit leaves no trace
@@ -67,7 +67,7 @@ def kept_numbers(model: nn.Module, layouts: Mapping[str, Layout], sizes: Mapping
                     "'path.to.weight[dim]' or 'path.to.weight[dim].factor', relative to the module, of that size",
                     f"mend growkit_sizes of {type(module).__name__}",
                 )
-            yield Number(prefix + attribute, None, value, (expression,), read=False)
+            yield Number(prefix + attribute, None, found_size, (expression,), read=False)
 
 
 def _at(place: str, layouts: Mapping[str, Layout]) -> Expression | None:

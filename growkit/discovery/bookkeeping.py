@@ -59,7 +59,7 @@ def kept_numbers(model: nn.Module, layouts: Mapping[str, Layout], sizes: Mapping
             found_size = None if expression is None else size(expression, sizes)
             if value == 1 and found_size != 1:  # a factor of one unit leaves no trace
                 continue
-            if expression is None or found_size != value:
+            if expression is None or found_size is None or found_size != value:
                 found = "no such dim" if expression is None else f"a dim of {found_size} units"
                 raise LayoutError(
                     f"{type(module).__name__}.growkit_sizes says that {attribute} = {value} is the size of "

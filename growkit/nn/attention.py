@@ -40,7 +40,7 @@ class SelfAttention(nn.Module):
     }
     growkit_passages: ClassVar[dict[str, tuple[str, ...]]] = {
         "stream": ("layer_norm norm",),
-        "heads": ("per_head",),
+        "heads": ("per_head", "residual", "pointwise:masked_fill", "pointwise:softmax"),
         "head_dim": ("contracted_activations", "size_as_number"),
     }
 

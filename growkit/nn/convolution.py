@@ -29,7 +29,7 @@ class ConvModule(nn.Module):
         "pointwise1.weight": "[channels|channels]:produces stream:consumes",
         "pointwise1.bias": "[channels|channels]:produces",
         "depthwise.weight": "channels:gain 1 kernel",
-        "depthwise.bias": "channels:bias",
+        "depthwise.bias": "channels:produces",
         "batch_norm.weight": "channels:gain",
         "batch_norm.bias": "channels:bias",
         "batch_norm.running_mean": "channels:mean",
@@ -40,7 +40,7 @@ class ConvModule(nn.Module):
     }
     growkit_passages: ClassVar[dict[str, tuple[str, ...]]] = {
         "stream": ("layer_norm norm",),
-        "channels": ("gate", "depthwise_conv depthwise", "batch_norm batch_norm", "pointwise:silu"),
+        "channels": ("gate", "pointwise:sigmoid", "depthwise_conv depthwise", "batch_norm batch_norm", "pointwise:silu"),
     }
 
     def __init__(self, model_dim: int, *, conv_channels: int, kernel_size: int, dropout: float = 0.0):

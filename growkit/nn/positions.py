@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import pi
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,8 @@ class RelativePositions(nn.Module):
 
     Source: Dai et al. 2019 (arXiv 1901.02860), section 3.3, with the sinusoids of Vaswani et al. 2017.
     """
+
+    growkit_passages: ClassVar[dict[str, tuple[str, ...]]] = {"position": ("size_as_number",)}
 
     def __init__(self, dim: int):
         super().__init__()

@@ -131,7 +131,7 @@ def test_names_kinds_and_passages_of_a_conformer() -> None:
 
 
 def test_the_roles_of_the_conformers_own_declarations_agree() -> None:
-    """What `growkit.nn` declares beside its blocks is what the run shows, but for the bias of the depthwise kernel."""
+    """What `growkit.nn` declares beside its blocks is what the run shows."""
     model = conformer().double()
     declared: dict[str, str] = {}
     for path, module in model.named_modules():
@@ -140,10 +140,8 @@ def test_the_roles_of_the_conformers_own_declarations_agree() -> None:
     table = discover(model, FRAMES)
     assert set(declared) == set(table.layouts)
     for name, text in declared.items():
-        if not name.endswith("depthwise.bias"):
-            assert [leaf.role for leaf in table.layouts[name]] == [
-                leaf.role for dim in parse(text) for leaf in leaves(dim)
-            ], name
+        roles = [leaf.role for dim in parse(text) for leaf in leaves(dim)]
+        assert [leaf.role for leaf in table.layouts[name]] == roles, name
 
 
 GROWTHS: list[Any] = [

@@ -40,7 +40,13 @@ class ConvModule(nn.Module):
     }
     growkit_passages: ClassVar[dict[str, tuple[str, ...]]] = {
         "stream": ("layer_norm norm",),
-        "channels": ("gate", "pointwise:sigmoid", "depthwise_conv depthwise", "batch_norm batch_norm", "pointwise:silu"),
+        "channels": (
+            "gate",
+            "pointwise:sigmoid",
+            "depthwise_conv depthwise",
+            "batch_norm batch_norm",
+            "pointwise:silu",
+        ),
     }
 
     def __init__(self, model_dim: int, *, conv_channels: int, kernel_size: int, dropout: float = 0.0):

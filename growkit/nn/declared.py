@@ -13,9 +13,9 @@ from math import prod
 
 from torch import Tensor, nn
 
-from growkit.axes.expressions import Concat, Expression, Fixed, Leaf, Product, Role, leaves
+from growkit.axes.expressions import Concat, Expression, Leaf, Product, Role, leaves
 from growkit.axes.layouts import Layout
-from growkit.axes.table import Axis, AxisTable, Block, Number, Occurrence, Passage
+from growkit.axes.table import Axis, AxisTable, Block, Lock, Number, Occurrence, Passage
 from growkit.errors import LayoutError
 from growkit.nn.block import ConformerBlock
 from growkit.nn.classifier import ConformerClassifier
@@ -23,7 +23,12 @@ from growkit.nn.encoder import ConformerEncoder
 from growkit.nn.positions import RelativePositions
 
 SHARED = frozenset({"input", "stream", "position", "output"})
-KINDS = {"position": "fixed", "value_dim": "head_dim"}
+FIXED = {
+    "position": "it is contracted with a table that the forward pass makes",
+    "kernel": "it counts the places of a convolution kernel",
+}
+"""Axes that cannot grow, and why."""
+KINDS = {"value_dim": "head_dim", **dict.fromkeys(FIXED, "fixed")}
 """Kind of each axis whose local name is not its kind."""
 
 _TORCH_SIZES: dict[type[nn.Module], tuple[tuple[str, int | None, int, bool], ...]] = {
@@ -67,7 +72,7 @@ def declared_table(model: ConformerEncoder | ConformerClassifier) -> AxisTable:
     passages = _passages(model)
     order = {tensor: place for place, tensor in enumerate(tensors)}
     axes = (
-        Axis(names[key], sizes[key], _kind(key), tuple(found), tuple(passages.get(key, ())))
+        Axis(names[key], sizes[key], _kind(key), tuple(found), tuple(passages.get(key, ())), _locks(key, found))
         for key, found in occurrences.items()
     )
     return AxisTable(
@@ -94,21 +99,19 @@ def _kind(key: str) -> str:
     return KINDS.get(axis, axis)
 
 
+def _locks(key: str, occurrences: list[Occurrence]) -> tuple[Lock, ...]:
+    reason = FIXED.get(key.rpartition(".")[2])
+    return (Lock(reason, occurrences[0].tensor, "grow another axis"),) if reason else ()
+
+
 def _layouts(model: nn.Module) -> Iterator[tuple[str, Layout]]:
     """Layouts over keys: a shared axis by its name, another by the path of its module and its name."""
     for path, module in model.named_modules():
         for local, text in getattr(module, "growkit_layouts", {}).items():
             owner, _, name = local.rpartition(".")
-            tensor = getattr(module.get_submodule(owner), name, None)
-            if tensor is not None:
+            if getattr(module.get_submodule(owner), name, None) is not None:
                 layout = Layout.parse(text)
-                keyed = layout.rename({axis: _key(path, axis) for axis in layout.axes()})
-                yield _join(path, local), Layout(tuple(map(_fix, keyed.dims, tensor.shape)))
-
-
-def _fix(dim: Expression, entries: int) -> Expression:
-    """A dim without role, such as the taps of a kernel, is a fixed number."""
-    return Fixed(entries) if isinstance(dim, Leaf) and dim.role is None else dim
+                yield _join(path, local), layout.rename({axis: _key(path, axis) for axis in layout.axes()})
 
 
 def _sizes(layouts: Mapping[str, Layout], tensors: Mapping[str, Tensor]) -> dict[str, int]:

@@ -15,6 +15,7 @@ STREAM, INPUT = "input_projection.weight[0]", "input_projection.weight[1]"
 HIDDEN1, HIDDEN2 = "layers.0.feed_forward1.linear1.weight[0]", "layers.0.feed_forward2.linear1.weight[0]"
 HEADS, HEAD_DIM = "layers.0.attention.query.weight[0].0", "layers.0.attention.query.weight[0].1"
 VALUE_DIM, POSITION = "layers.0.attention.value.weight[0].1", "layers.0.attention.position.weight[1]"
+KERNEL = "layers.0.convolution.depthwise.weight[2]"
 CHANNELS = "layers.0.convolution.pointwise1.weight[0].0"
 NORM = {"weight": f"{STREAM}:gain", "bias": f"{STREAM}:bias"}
 QK, V, GLU = f"({HEADS} {HEAD_DIM})", f"({HEADS} {VALUE_DIM})", f"[{CHANNELS}|{CHANNELS}]"
@@ -44,7 +45,7 @@ BY_HAND = {
     "layers.0.attention.out.bias": f"{STREAM}:produces",
     "layers.0.convolution.pointwise1.weight": f"{GLU}:produces {STREAM}:consumes",
     "layers.0.convolution.pointwise1.bias": f"{GLU}:produces",
-    "layers.0.convolution.depthwise.weight": f"{CHANNELS}:gain 1 3",
+    "layers.0.convolution.depthwise.weight": f"{CHANNELS}:gain 1 {KERNEL}",
     "layers.0.convolution.depthwise.bias": f"{CHANNELS}:produces",
     "layers.0.convolution.batch_norm.weight": f"{CHANNELS}:gain",
     "layers.0.convolution.batch_norm.bias": f"{CHANNELS}:bias",
@@ -80,6 +81,7 @@ def test_axes_of_the_classifier() -> None:
         VALUE_DIM: (5, "head_dim"),
         POSITION: (8, "fixed"),
         CHANNELS: (10, "channels"),
+        KERNEL: (3, "fixed"),
         HIDDEN2: (6, "hidden"),
         "output.weight[0]": (9, "output"),
     }
@@ -92,9 +94,18 @@ def test_axes_of_the_classifier() -> None:
         HEAD_DIM: {"contracted_activations", "size_as_number"},
         VALUE_DIM: set(),
         POSITION: {"size_as_number"},
+        KERNEL: set(),
         CHANNELS: {"gate", "pointwise:sigmoid", "depthwise_conv", "batch_norm", "pointwise:silu"},
         HIDDEN2: {"pointwise:silu"},
         "output.weight[0]": {"output"},
+    }
+
+
+def test_what_a_computed_table_or_a_kernel_fixes_is_locked() -> None:
+    locked = {axis.name: axis.locks[0].reason for axis in declared_table(make()) if axis.locked}
+    assert locked == {
+        POSITION: "it is contracted with a table that the forward pass makes",
+        KERNEL: "it counts the places of a convolution kernel",
     }
 
 

@@ -98,7 +98,7 @@ def measure(
         return Reference(outputs, EXACT)
     exact = _floats(_run(model, example_inputs, True, call))
     rounding = max(_relative(a, b)[1] for a, b in zip(exact, outputs, strict=True))
-    return Reference(outputs, max(8 * rounding, 64 * torch.finfo(lowest).eps))
+    return Reference(outputs, max(8 * rounding, 16 * torch.finfo(lowest).eps))
 
 
 def compare(

@@ -1,0 +1,198 @@
+"""Is the function kept? And can the check fail?"""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from growkit import verify
+from growkit.errors import InputsError
+from growkit.growth.verify import EXACT, first_deviation, measure, record
+from growkit.testing import randomise
+from tests.growth.nets import picture, residual, rows
+
+
+def _shifted(model: nn.Module, name: str, by: float) -> nn.Module:
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        other.get_parameter(name).add_(by)
+    return other
+
+
+def test_equal_models_do_not_deviate() -> None:
+    result = verify(residual(), residual(), rows())
+    assert (result.max_abs, result.max_rel, result.passed, result.first_deviation) == (0.0, 0.0, True, None)
+    assert result.tolerance == EXACT == 1e-12
+
+
+def test_the_deviation_is_the_largest_difference_over_the_largest_value() -> None:
+    before, after = nn.Linear(1, 2, bias=False).double(), nn.Linear(1, 2, bias=False).double()
+    before.weight.data = torch.tensor([[4.0], [1.0]], dtype=torch.float64)
+    after.weight.data = torch.tensor([[4.0], [3.0]], dtype=torch.float64)
+    result = verify(before, after, torch.ones(1, 1, dtype=torch.float64))
+    assert (result.max_abs, result.max_rel) == (2.0, 0.5)
+    assert not result.passed
+
+
+def test_the_first_module_that_deviates_is_named() -> None:
+    model = residual()
+    result = verify(model, _shifted(model, "blocks.1.up.bias", 1e-6), rows())
+    assert not result.passed
+    assert result.first_deviation == "blocks.1.up"
+    assert "NOT kept" in str(result)
+    assert "first at blocks.1.up" in str(result)
+    assert verify(model, _shifted(model, "blocks.1.up.bias", 1e-14), rows()).passed
+
+
+def test_a_module_of_another_shape_cannot_be_compared() -> None:
+    ones = {"a": [torch.ones(2)], "b": [torch.ones(3)], "c": []}
+    assert first_deviation(ones, {"a": [torch.zeros(3)], "b": [torch.ones(3)]}, 0.0) is None
+    assert first_deviation(ones, {"a": [torch.ones(2)], "b": [torch.zeros(3)]}, 0.0) == "b"
+    assert first_deviation({"": [torch.ones(1)]}, {"": [torch.zeros(1)]}, 0.0) == "(the whole model)"
+    assert first_deviation(ones, {"z": [torch.ones(2) * 2]}, 0.0, lambda path: "z" if path == "a" else path) == "a"
+
+
+def test_results_are_recorded_by_path() -> None:
+    model = residual()
+    found = record(model, rows())
+    assert list(found)[:3] == ["first", "blocks.0.norm", "blocks.0.up"]
+    assert list(found)[-1] == ""
+    assert torch.equal(found[""][0], model(rows()))
+
+
+@pytest.mark.parametrize(("dtype", "most"), [(torch.float32, 1e-5), (torch.bfloat16, 0.3)])
+def test_rounding_is_measured_in_low_precision(dtype: torch.dtype, most: float) -> None:
+    """A model and the same model with permuted hidden units differ by rounding, and only by that."""
+    model = residual(hidden=64).to(dtype)
+    permuted = copy.deepcopy(model)
+    order = torch.randperm(64, generator=torch.Generator().manual_seed(0))
+    for block in permuted.blocks:
+        block.up.weight.data, block.up.bias.data = block.up.weight.data[order], block.up.bias.data[order]
+        block.down.weight.data = block.down.weight.data[:, order]
+    result = verify(model, permuted, rows(64).to(dtype))
+    assert result.max_rel <= result.tolerance <= most
+    wrong = 2 * most * float(model(rows(64).to(dtype)).detach().abs().max())
+    assert not verify(model, _shifted(model, "last.bias", wrong), rows(64).to(dtype)).passed
+    exact = verify(model, permuted, rows(64).to(dtype), float64=True)
+    assert exact.max_rel <= 1e-14
+    assert exact.tolerance == EXACT
+
+
+def test_float64_on_request_sees_what_rounding_hides() -> None:
+    model = residual().float()
+    other = _shifted(model, "last.bias", 0.0)
+    other.last.bias.data[0] = torch.nextafter(other.last.bias.data[0], torch.tensor(9.0))
+    assert verify(model, other, rows().float()).passed
+    result = verify(model, other, rows().float(), float64=True)
+    assert not result.passed
+    assert result.first_deviation == "last"
+
+
+def test_neither_model_is_changed() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5))
+    model = randomise(model.double())
+    other = copy.deepcopy(model).eval()
+    before = picture(model), picture(other)
+    assert verify(model, other, rows()).max_rel == 0
+    assert (picture(model), picture(other)) == before
+
+
+class Gives(nn.Module):
+    """Whatever it is told to give."""
+
+    def __init__(self, make: Callable[[Tensor], Any]):
+        super().__init__()
+        self.make = make
+
+    def forward(self, x: Tensor) -> Any:
+        return self.make(x)
+
+
+@dataclass
+class Result:
+    logits: Tensor
+    state: dict[str, list[Tensor]]
+
+    def to_tuple(self) -> tuple[Any, ...]:
+        return self.logits, self.state
+
+
+def test_nested_outputs_are_compared() -> None:
+    before = Gives(lambda x: {"a": [x, (2 * x,)], "lengths": torch.tensor([3])})
+    assert verify(before, Gives(lambda x: {"a": [x, (2 * x,)], "lengths": torch.tensor([4])}), rows()).max_rel == 0
+    assert verify(before, Gives(lambda x: {"a": [x, (3 * x,)], "lengths": None}), rows()).max_rel == 0.5
+    ours = Gives(lambda x: Result(x, {"h": [x]}))
+    assert verify(ours, Gives(lambda x: Result(x, {"h": [2 * x]})), rows()).max_rel == 1.0
+
+
+def test_of_an_output_that_grew_the_old_part_is_compared() -> None:
+    before, after = Gives(lambda x: x), Gives(lambda x: torch.cat([x, 9 * x], -1))
+    assert verify(before, after, rows()).max_rel == 0
+    with pytest.raises(InputsError, match=r"an output of shape \(6, 3\) after, \(6, 6\) before"):
+        verify(after, before, rows())
+    with pytest.raises(InputsError, match=r"\(6, 3, 1\) after"):
+        verify(before, Gives(lambda x: x[..., None]), rows())
+
+
+def test_outputs_that_do_not_correspond_are_refused() -> None:
+    with pytest.raises(InputsError, match="2 output tensors after, 1 before"):
+        verify(Gives(lambda x: x), Gives(lambda x: (x, x)), rows())
+    for nothing in (None, torch.tensor([1]), "text"):
+        with pytest.raises(InputsError, match="no floating-point tensor"):
+            measure(Gives(lambda x, nothing=nothing: nothing), rows())
+
+
+def test_inputs_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(InputsError, match=r"Residual raises RuntimeError on the example inputs \(float64\[2, 9\]\)"):
+        verify(residual(), residual(), torch.ones(2, 9, dtype=torch.float64))
+
+
+def _masked(number: float) -> Gives:
+    return Gives(lambda x: torch.where(x > 0, x, number))
+
+
+INF, NAN = float("inf"), float("nan")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "deviation"),
+    [(-INF, -INF, 0.0), (NAN, NAN, 0.0), (-INF, INF, INF), (0.0, NAN, INF), (NAN, 0.0, INF), (INF, NAN, INF), (0.0, INF, INF)],
+)
+def test_the_same_infinity_is_no_difference(before: float, after: float, deviation: float) -> None:
+    assert verify(_masked(before), _masked(after), rows()).max_rel == deviation
+    assert verify(_masked(before), _masked(after), rows().float()).max_rel == deviation
+
+
+def test_differences_beside_infinities_are_seen() -> None:
+    doubled = Gives(lambda x: torch.where(x > 0, 2 * x, -INF))
+    assert verify(_masked(-INF), doubled, rows()).max_rel == 1.0
+
+
+def test_a_model_without_any_finite_output_cannot_be_verified() -> None:
+    with pytest.raises(InputsError, match="hold no finite number"):
+        verify(Gives(lambda x: x * NAN), Gives(lambda x: x * NAN), rows())
+
+
+def test_zero_outputs_and_empty_ones() -> None:
+    zero = Gives(lambda x: 0 * x)
+    assert verify(zero, zero, rows()).max_rel == 0
+    assert verify(zero, Gives(lambda x: 0 * x + 1e-300), rows()).max_rel == INF
+    both = Gives(lambda x: (x, x[:0]))
+    assert verify(both, both, rows()).max_rel == 0
+
+
+def test_another_entry_than_forward() -> None:
+    model = residual()
+    call = lambda m, inputs: m.first(inputs["x"])  # noqa: E731
+    assert verify(model, _shifted(model, "last.bias", 1.0), {"x": rows()}, call=call).max_rel == 0
+    assert verify(model, _shifted(model, "first.bias", 1.0), {"x": rows()}, call=call).max_rel > 0.1
+
+
+def test_compiled_models_are_looked_into() -> None:
+    model = residual()
+    compiled = torch.compile(model, backend="eager")
+    assert verify(compiled, model, rows()).max_rel == 0

@@ -1,67 +1,94 @@
-"""The callbacks at a window start."""
+"""The callbacks at the start of an epoch, and before every window."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from growkit.errors import EngineError
 from growkit.train.arguments import SignatureCall
 from growkit.train.model_change import apply_change
-from growkit.train.run_state import OFFERED_TO_CALLBACKS, RunState
+from growkit.train.run_state import OFFERED_TO_CALLBACKS, OFFERED_TO_EPOCH_CALLBACKS, RunState
 from growkit.train.step_return import StepCallbackReturn, merge_returns
 
+_STEP, _EPOCH = "train_step_callback", "train_epoch_callback"
 
-class StepCallbacks:
-    """Functions, and objects with a method `train_step_callback`, called in order before a window opens.
 
-    They run before the step that opens an accumulation window, while no gradient is alive. Each gets
-    what its signature names and may return a StepCallbackReturn, which is in force before the next
-    one is called. An exception of a callback goes through; nothing the engine holds has changed then.
+class Callbacks:
+    """What a run calls in order at its points: first at the start of an epoch, then before each window.
+
+    Epoch callbacks run before a batch of the epoch is fetched, so that a change of the data holds for
+    all of it; step callbacks before the step that opens an accumulation window. No gradient is alive
+    then. Each gets what its signature names and may return a StepCallbackReturn, which is in force
+    before the next one is called. An exception of a callback goes through; nothing the engine holds
+    has changed then.
+
+    `callbacks`: functions, called as step callbacks, and objects with a method `train_step_callback`,
+    `train_epoch_callback`, or both. `epoch_callbacks`: functions, called before those methods.
 
     Raises: EngineError.
     """
 
-    def __init__(self, callbacks: Sequence[object], service_names: Iterable[str]):
-        offered = (*OFFERED_TO_CALLBACKS, *service_names)
-        self._calls = [SignatureCall(_function(given), offered, "the step callback") for given in callbacks]
+    def __init__(
+        self, callbacks: Sequence[object], epoch_callbacks: Sequence[object] = (), *, service_names: Iterable[str] = ()
+    ):
+        services = tuple(service_names)
+        at_epochs, at_steps = [_function(given, "an epoch callback") for given in epoch_callbacks], []
+        for given in callbacks:
+            methods = {name: getattr(given, name) for name in (_STEP, _EPOCH) if hasattr(given, name)}
+            if not methods or isinstance(given, type):
+                methods = {_STEP: _function(given, "a callback")}
+            at_steps += [methods[_STEP]] if _STEP in methods else []
+            at_epochs += [methods[_EPOCH]] if _EPOCH in methods else []
+        offered, offered_at_epochs = (*OFFERED_TO_CALLBACKS, *services), (*OFFERED_TO_EPOCH_CALLBACKS, *services)
+        self._at_steps = [SignatureCall(function, offered, "the step callback") for function in at_steps]
+        self._at_epochs = [SignatureCall(function, offered_at_epochs, "the epoch callback") for function in at_epochs]
 
-    def run(self, state: RunState) -> None:
-        """Calls all of them at the point that `state.progress` names."""
-        if not self._calls and not state.services:
-            return
-        state.runtime.clear_gradients()
-        for call in self._calls:
-            self._finish(state, call(state.offered_to_callbacks()))
-        if not self._calls:
-            self._finish(state, None)
-        state.runtime.ensure_wrapped()
-        state.runtime.enter_training()
+    def run_epoch(self, state: RunState) -> None:
+        """Calls those for the start of an epoch, at the point that `state.progress` names."""
+        if self._at_epochs:
+            _run(state, self._at_epochs, state.offered_to_epoch_callbacks, "an epoch callback")
 
-    def _finish(self, state: RunState, returned: object) -> None:
-        """Puts in force what the callback returned, and what a service did although it was not returned."""
-        if returned is not None and not isinstance(returned, StepCallbackReturn):
-            raise EngineError(
-                f"a step callback returned {type(returned).__name__}",
-                "None, or a StepCallbackReturn",
-                "return StepCallbackReturn(updated_model=model), or with config_updates={...}",
-            )
-        changes = [change for service in state.services.values() if (change := service.take_change()) is not None]
-        if returned is not None:
-            changes.append(returned)
-        change = merge_returns(changes)
-        if change is None or change.updated_model is None:
-            state.watch.check_unchanged()
-        if change is not None:
-            apply_change(state, change)
+    def run_step(self, state: RunState) -> None:
+        """Calls those for a window start, at the point that `state.progress` names."""
+        if self._at_steps or state.services:
+            _run(state, self._at_steps, state.offered_to_callbacks, "a step callback")
 
 
-def _function(given: object) -> Callable[..., object]:
-    method = getattr(given, "train_step_callback", None)
-    function = given if method is None else method
-    if not callable(function) or isinstance(function, type):
+def _run(
+    state: RunState, calls: Sequence[SignatureCall], offered: Callable[[], Mapping[str, object]], what: str
+) -> None:
+    state.runtime.clear_gradients()
+    for call in calls:
+        _finish(state, call(offered()), what)
+    if not calls:
+        _finish(state, None, what)
+    state.runtime.ensure_wrapped()
+    state.runtime.enter_training()
+
+
+def _finish(state: RunState, returned: object, what: str) -> None:
+    """Puts in force what the callback returned, and what a service did although it was not returned."""
+    if returned is not None and not isinstance(returned, StepCallbackReturn):
         raise EngineError(
-            f"{given!r} as a callback",
-            "a function, or an object with a method train_step_callback",
+            f"{what} returned {type(returned).__name__}",
+            "None, or a StepCallbackReturn",
+            "return StepCallbackReturn(updated_model=model), or with config_updates={...}",
+        )
+    changes = [change for service in state.services.values() if (change := service.take_change()) is not None]
+    if returned is not None:
+        changes.append(returned)
+    change = merge_returns(changes)
+    if change is None or change.updated_model is None:
+        state.watch.check_unchanged()
+    if change is not None:
+        apply_change(state, change)
+
+
+def _function(given: object, what: str) -> Callable[..., object]:
+    if not callable(given) or isinstance(given, type):
+        raise EngineError(
+            f"{given!r} as {what}",
+            f"a function; among callbacks also an object with a method {_STEP} or {_EPOCH}",
             "pass the function itself, or an instance of the class",
         )
-    return function
+    return given

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
 from torch.optim import Optimizer
 
 from growkit.errors import EngineError
 from growkit.train.arguments import SignatureCall
-from growkit.train.callbacks import StepCallbacks
+from growkit.train.callbacks import Callbacks
 from growkit.train.epoch_loop import EpochLoop
 from growkit.train.fit_loop import FitLoop
 from growkit.train.flow_automatic import AutomaticFlow
@@ -41,14 +41,14 @@ def check_features(train_step: object, optimizers: object) -> None:
         )
 
 
-def compose(state: RunState, train_step: Callable[..., object], callbacks: Sequence[object]) -> FitLoop:
+def compose(state: RunState, train_step: Callable[..., object], callbacks: Callbacks) -> FitLoop:
     """The chain of loops for a run: FitLoop -> EpochLoop -> AutomaticFlow.
 
-    Raises: EngineError for a train step or callback whose parameters cannot be filled.
+    Raises: EngineError for a train step whose parameters cannot be filled.
     """
     call = SignatureCall(train_step, (*OFFERED_TO_TRAIN_STEP, *state.services), "train_step")
     flow = AutomaticFlow(state, call)
-    return FitLoop(state, EpochLoop(state, flow, StepCallbacks(callbacks, state.services)))
+    return FitLoop(state, EpochLoop(state, flow, callbacks))
 
 
 def chain_text(loop: object) -> str:

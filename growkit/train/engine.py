@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from growkit.errors import EngineError
 from growkit.train.arguments import SignatureCall
+from growkit.train.callbacks import Callbacks
 from growkit.train.compose import chain_text, check_features, compose
 from growkit.train.feed import Feed, TrainData
 from growkit.train.learning_rate import check_learning_rate, set_learning_rate
@@ -33,8 +34,11 @@ class Engine:
         progress, and the services by name.
     train_data: an iterable of batches, read anew in every epoch, or a function `(*, epoch, batch_size)`.
     optimizers: an optimizer, or a function of the model that returns one.
-    callbacks: functions, or objects with a method `train_step_callback`. They get what their signature
-        names: as above, with the unwrapped model, the next batch, and `optimizer`.
+    callbacks: functions, or objects with a method `train_step_callback`, `train_epoch_callback`, or
+        both. They run before each window, and get what their signature names: as above, with the
+        unwrapped model, the next batch, and `optimizer`.
+    epoch_callbacks: functions that run once at the start of each epoch, before its first batch is
+        fetched and before the step callbacks; they get the same without `batch`.
     services: by name, such as `{"growth": gk.Growth(...)}`.
     run_dir: folder for `metrics.jsonl`.
     console: where bars, or plain lines, are written; standard error unless given.
@@ -54,6 +58,7 @@ class Engine:
         optimizers: Optimizer | Callable[[nn.Module], Optimizer],
         settings: Settings | None = None,
         callbacks: Sequence[object] = (),
+        epoch_callbacks: Sequence[Callable[..., object]] = (),
         services: Mapping[str, Service] | None = None,
         run_dir: str | Path | None = None,
         runtime: Runtime | None = None,
@@ -80,7 +85,7 @@ class Engine:
             metrics_file=None if run_dir is None else Path(run_dir) / "metrics.jsonl",
         )
         self.runtime.let_engine_check(self._state.checked_settings)
-        self._loop = compose(self._state, train_step, callbacks)
+        self._loop = compose(self._state, train_step, Callbacks(callbacks, epoch_callbacks, service_names=services))
         if settings.learning_rate is not None:
             check_learning_rate(self.runtime.optimizer, self.runtime.schedulers, settings.learning_rate)
             set_learning_rate(self.runtime.optimizer, self.runtime.schedulers, settings.learning_rate)

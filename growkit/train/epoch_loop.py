@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from growkit.train.callbacks import StepCallbacks
+from growkit.train.callbacks import Callbacks
 from growkit.train.flow_automatic import AutomaticFlow
 from growkit.train.run_state import RunState
 from growkit.train.window import windowed
@@ -13,18 +13,22 @@ from growkit.train.window import windowed
 class EpochLoop:
     """Runs the callbacks, takes one window of batches, hands them to the flow, moves the cursor."""
 
-    def __init__(self, state: RunState, inner: AutomaticFlow, callbacks: StepCallbacks):
+    def __init__(self, state: RunState, inner: AutomaticFlow, callbacks: Callbacks):
         self._state = state
         self.inner = inner
         self._callbacks = callbacks
+        self._begun = 0
 
     def run(self, *, max_steps: int | None) -> None:
         """Runs the rest of the present epoch, or until `max_steps` batches are done in all."""
         state = self._state
         epoch = state.progress.epoch
+        if state.progress.batch == 0 and self._begun != epoch:
+            self._callbacks.run_epoch(state)
+            self._begun = epoch
         state.feed.open(epoch, state.settings.batch_size, skip=state.progress.batch)
         while state.progress.epoch == epoch and (max_steps is None or state.progress.step < max_steps):
-            self._callbacks.run(state)
+            self._callbacks.run_step(state)
             length = state.settings.accumulate_steps
             if max_steps is not None:
                 length = min(length, max_steps - state.progress.step)
@@ -38,10 +42,11 @@ class EpochLoop:
                 state.display.batch_done(state.progress, state.feed.length)
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of the flow."""
-        return {"inner": self.inner.state_dict()}
+        """The last epoch that the callbacks saw begin, and the state of the flow."""
+        return {"begun": self._begun, "inner": self.inner.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Takes it over; the epoch is opened again at the cursor's batch."""
+        self._begun = state["begun"]
         self._state.feed.close()
         self.inner.load_state_dict(state["inner"])

@@ -19,6 +19,7 @@ from growkit.train.settings import Settings
 
 OFFERED_TO_TRAIN_STEP = ("model", "batch", "epoch", "step", "updates", "config", "metrics", "progress")
 OFFERED_TO_CALLBACKS = (*OFFERED_TO_TRAIN_STEP, "optimizer")
+OFFERED_TO_EPOCH_CALLBACKS = tuple(name for name in OFFERED_TO_CALLBACKS if name != "batch")
 
 
 @dataclass(slots=True)
@@ -52,7 +53,12 @@ class RunState:
 
     def offered_to_callbacks(self) -> dict[str, object]:
         """Values of `OFFERED_TO_CALLBACKS` and the services; the model is the user's, the batch the next one."""
-        offered = self.offered_to_train_step(self.feed.peek())
+        return {**self.offered_to_epoch_callbacks(), "batch": self.feed.peek()}
+
+    def offered_to_epoch_callbacks(self) -> dict[str, object]:
+        """The same without a batch: none of the epoch is fetched yet."""
+        offered = self.offered_to_train_step(None)
+        del offered["batch"]
         return {**offered, "model": self.runtime.model, "optimizer": self.runtime.optimizer}
 
     def checked_settings(self, updates: Mapping[str, object]) -> Settings:

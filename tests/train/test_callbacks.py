@@ -1,4 +1,4 @@
-"""Step callbacks: who is called, with what, and what becomes of it."""
+"""Callbacks: who is called, with what, and what becomes of it."""
 
 from typing import Any
 
@@ -141,16 +141,99 @@ def test_a_wrong_return_is_refused(make_engine: Any, returned: object, given: st
     assert caught.value.given == given
 
 
-@pytest.mark.parametrize("callback", [3, dict])
+class Stages:
+    def train_epoch_callback(self, epoch):
+        raise AssertionError("never called")
+
+
+@pytest.mark.parametrize("callback", [3, dict, Stages])
 def test_what_cannot_be_called_is_refused(make_engine: Any, callback: object) -> None:
     with pytest.raises(EngineError, match="as a callback"):
         make_engine(callbacks=[callback])
+    with pytest.raises(EngineError, match="as an epoch callback"):
+        make_engine(epoch_callbacks=[callback])
 
 
 def test_a_misspelt_parameter_is_refused_when_the_engine_is_made(make_engine: Any) -> None:
     with pytest.raises(EngineError, match="the step callback '<lambda>' asks for 'setp'") as caught:
         make_engine(callbacks=[lambda setp: None])
     assert caught.value.next_step == "rename the parameter to 'step'"
+
+
+def test_an_epoch_callback_gets_all_but_the_batch(make_engine: Any, service: Any) -> None:
+    seen: list[dict[str, Any]] = []
+    engine = make_engine(epoch_callbacks=[lambda **offered: seen.append(offered)], services={"growth": service})
+    engine.fit(2)
+    assert sorted(seen[1]) == [
+        "config", "epoch", "growth", "metrics", "model", "optimizer", "progress", "step", "updates",
+    ]  # fmt: skip
+    assert seen[1]["model"] is engine.model
+    assert [(offered["epoch"], offered["step"]) for offered in seen] == [(1, 0), (2, 5)]
+    with pytest.raises(EngineError, match="the epoch callback '<lambda>' asks for 'batch'"):
+        make_engine(epoch_callbacks=[lambda batch: None])
+
+
+def test_functions_come_before_the_methods_of_objects(make_engine: Any) -> None:
+    calls: list[str] = []
+
+    class Both:
+        def train_step_callback(self, step):
+            calls.append(f"step {step}")
+
+        def train_epoch_callback(self, epoch):
+            calls.append(f"epoch {epoch}")
+
+    class Epochs:
+        def train_epoch_callback(self):
+            calls.append("again")
+
+    make_engine(callbacks=[Both(), Epochs()], epoch_callbacks=[lambda: calls.append("function")]).fit(max_steps=2)
+    assert calls == ["function", "epoch 1", "again", "step 0", "step 1"]
+
+
+def test_a_wrong_return_of_an_epoch_callback_is_refused(make_engine: Any) -> None:
+    with pytest.raises(EngineError) as caught:
+        make_engine(epoch_callbacks=[lambda: {"learning_rate": 0.1}]).fit(1)
+    assert caught.value.given == "an epoch callback returned dict"
+
+
+@pytest.mark.report("R148")
+def test_the_step_callback_sees_what_the_epoch_callback_changed(make_engine: Any, service: Any) -> None:
+    """The change is in force, wrapper and optimizer with it, before the next callback of the point runs."""
+    seen = []
+
+    def at_epoch(model, epoch, growth):
+        if epoch == 2:
+            growth.widen(8)
+            return StepCallbackReturn(updated_model=model, config_updates={"learning_rate": 0.5})
+
+    def at_step(model, step, config, optimizer, growth):
+        wrapped = growth.runtime.wrapped.inner[0].weight
+        held = optimizer.param_groups[0]["params"]
+        seen.append((step, len(model[0].weight), len(wrapped), any(p is wrapped for p in held), config.learning_rate))
+
+    class Wrapper(nn.Module):
+        def __init__(self, inner: nn.Module):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            return self.inner(inputs)
+
+    make_engine(
+        callbacks=[at_step], epoch_callbacks=[at_epoch], services={"growth": service}, runtime=Runtime(wrap=Wrapper)
+    ).fit(max_steps=6)
+    assert seen[4:] == [(4, 5, 5, True, None), (5, 8, 8, True, 0.5)]
+
+
+def test_no_gradient_is_alive_in_an_epoch_callback(make_engine: Any) -> None:
+    alive = []
+
+    def at_epoch(model):
+        alive.append(any(parameter.grad is not None for parameter in model.parameters()))
+
+    make_engine(epoch_callbacks=[at_epoch]).fit(2)
+    assert alive == [False, False]
 
 
 def test_gradients_of_a_callback_are_not_used(make_engine: Any, loss_of: Any, batches: Any) -> None:

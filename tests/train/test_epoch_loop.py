@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 import torch
 
 from growkit.train import Settings, StepCallbackReturn
@@ -39,6 +40,36 @@ def test_the_call_sequence_of_a_fresh_start(make_engine: Any, loss_of: Any) -> N
         ("train_step", 2, 9, 5),
     ]
     assert engine.progress.state_dict() == {"epoch": 3, "batch": 0, "step": 10, "updates": 6}
+
+
+@pytest.mark.report("R146")
+def test_an_epoch_begins_once_however_the_run_is_cut(make_engine: Any) -> None:
+    """Cut within an epoch, at its end, by an error of its first step, and resumed from a saved state."""
+    calls: list[tuple[str, int]] = []
+    fail = [True]
+
+    def at_step(step):
+        if step == 10 and fail:
+            fail.clear()
+            raise KeyError("cut")
+        calls.append(("step", step))
+
+    given = {"callbacks": [at_step], "epoch_callbacks": [lambda epoch: calls.append(("epoch", epoch))]}
+    first = make_engine(**given)
+    first.fit(max_steps=2)
+    first.fit(max_steps=5)
+    first.fit(epochs=1)
+    first.fit(epochs=2)
+    with pytest.raises(KeyError):
+        first.fit(epochs=3)
+    first.fit(max_steps=12)
+    second = make_engine(**given)
+    second._loop.load_state_dict(first._loop.state_dict())
+    second.fit(epochs=3)
+    expected: list[tuple[str, int]] = []
+    for epoch in (1, 2, 3):
+        expected += [("epoch", epoch)] + [("step", step) for step in range(5 * epoch - 5, 5 * epoch)]
+    assert calls == expected
 
 
 def test_no_gradient_is_alive_in_a_callback(make_engine: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from growkit.constraints.activation import unscaled
+from growkit.constraints.activation import pointwise
 from growkit.constraints.constraint import Constraint, Refusal
 from growkit.maps.axis_map import AxisMap
 
@@ -26,6 +26,10 @@ CONSTRAINTS: dict[str, Constraint] = {
     "layer_norm": uniform_copies,
     "rms_norm": uniform_copies,
     "reduce:mean": uniform_copies,
-    # statistics of each unit over the batch: copies have those of their unit (Ioffe and Szegedy 2015, alg. 1)
-    "batch_norm": unscaled,
+    # the channels inside each group; whole groups have statistics of their own (Wu and He 2018, arXiv 1803.08494, eq. 4)
+    "group_norm": uniform_copies,
+    "norm_groups": pointwise("group_norm"),
+    # statistics of each unit over the batch: copies have those of their unit (Ioffe and Szegedy 2015, alg. 1);
+    # a unit that is zero would be divided by sqrt(eps), and its bias read at once
+    "batch_norm": pointwise("batch_norm"),
 }

@@ -27,7 +27,7 @@ CONSTRAINTS = MappingProxyType(
 def constraint_of(kind: str) -> Constraint:
     """The constraint of a passage; an unknown passage admits nothing."""
     if kind.startswith("pointwise:"):
-        return activation.POINTWISE
+        return activation.pointwise(kind.removeprefix("pointwise:"))
     return CONSTRAINTS.get(kind) or never(f"nothing is known about growth through {kind!r}")
 
 
@@ -53,7 +53,7 @@ def admits(axis: Axis) -> tuple[str, ...]:
     found = []
     for name, method in METHODS.items():
         sizes = [axis.size * 2 + 1, axis.size * 2]
-        free, multiple = (not any(refusals(axis, method.make(axis.size, size))) for size in sizes)
+        free, multiple = (not any(refusals(axis, method.make(axis.size, size, ""))) for size in sizes)
         if free:
             found.append(f"{name} to any size")
         elif multiple:
@@ -75,7 +75,7 @@ def _annotated(axis: Axis) -> Axis:
     locks = {
         refusal.reason: Lock(refusal.reason, passage.where, "grow another axis")
         for method in METHODS.values()
-        for passage, refusal in refusals(axis, method.make(axis.size, 2 * axis.size))
+        for passage, refusal in refusals(axis, method.make(axis.size, 2 * axis.size, ""))
     }
     return replace(axis, locks=tuple(locks.values()))
 

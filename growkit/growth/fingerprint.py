@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
 
 from growkit.axes.table import AxisTable
 from growkit.errors import PlanError
-from growkit.growth.plan import Fingerprint
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What a model must look like for a plan to fit: shapes of its tensors, types of its modules, its numbers."""
+
+    tensors: Mapping[str, tuple[int, ...]]
+    modules: Mapping[str, str]
+    numbers: Mapping[str, int]
 
 
 def fingerprint_of(table: AxisTable) -> Fingerprint:

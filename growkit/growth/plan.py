@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
+from math import prod
 from typing import Any
 
+from torch import nn
+
+from growkit.axes.layouts import Layout
 from growkit.errors import PlanError
+from growkit.growth.fingerprint import Fingerprint, check_fingerprint
 
 FORMAT = 1
 
@@ -46,6 +51,12 @@ class Insertion:
     silenced: tuple[str, ...]
     bypassed: tuple[str, ...]
 
+    def parameters(self, container: str, names: Iterable[str]) -> list[str]:
+        """Those of `names` of which the new block has a copy."""
+        prefix = f"{container}.{self.source}." if container else f"{self.source}."
+        bypassed = tuple(f"{prefix}{path}." for path in self.bypassed)
+        return [name for name in names if name.startswith(prefix) and not name.startswith(bypassed)]
+
 
 @dataclass(frozen=True)
 class DepthStep:
@@ -63,12 +74,31 @@ def block_path(container: str, index: int) -> str:
 
 
 @dataclass(frozen=True)
-class Fingerprint:
-    """What a model must look like for a plan to fit: shapes of its tensors, types of its modules, its numbers."""
+class Summary:
+    """What a plan would make of a model.
 
-    tensors: Mapping[str, tuple[int, ...]]
-    modules: Mapping[str, str]
-    numbers: Mapping[str, int]
+    Parameters; FLOPs per position, counted as 2 for each entry of each matrix and kernel; bytes of one parameter
+    entry; and the steps in words.
+    """
+
+    parameters_before: int
+    parameters_after: int
+    flops_before: int
+    flops_after: int
+    bytes_per_entry: int
+    steps: str
+
+    def __str__(self) -> str:
+        before, after = (self.bytes_per_entry * n for n in (self.parameters_before, self.parameters_after))
+        return "\n".join(
+            [
+                self.steps,
+                f"parameters {self.parameters_before:,} -> {self.parameters_after:,}",
+                f"bytes of parameters {before:,} -> {after:,}",
+                f"FLOPs per position {self.flops_before:,} -> {self.flops_after:,}",
+                "exact: the function, and what optimizers hold of old entries; new entries have no past",
+            ]
+        )
 
 
 @dataclass(frozen=True)
@@ -122,6 +152,35 @@ class Plan:
                 f"text that is no plan: {error}", "text written by Plan.to_json", "write the plan with Plan.to_json"
             ) from error
 
+    def summary(self, model: nn.Module) -> Summary:
+        """What the plan would make of a model: a dry run that changes nothing.
+
+        Raises:
+            PlanError: the plan is for another model.
+        """
+        check_fingerprint(model, self.fingerprint)
+        before = {name: tuple(p.shape) for name, p in model.named_parameters()}
+        sizes = {**self.sizes, **{step.axis: step.new for step in self.width}}
+        after = {
+            name: Layout.parse(self.layouts[name]).shape(sizes) if name in self.layouts else shape
+            for name, shape in before.items()
+        }
+        blocks = [
+            after[name]
+            for step in self.depth
+            for insertion in step.insertions
+            for name in insertion.parameters(step.container, after)
+        ]
+        width = {p.element_size() for p in model.parameters()}
+        return Summary(
+            _numel(before.values()),
+            _numel([*after.values(), *blocks]),
+            _flops(before.values()),
+            _flops([*after.values(), *blocks]),
+            max(width, default=0),
+            str(self),
+        )
+
     def __str__(self) -> str:
         rows = [f"  {s.axis}: {s.old} -> {s.new} ({s.method})" for s in self.width]
         rows += [
@@ -131,6 +190,14 @@ class Plan:
         ]
         rows += [f"  warning: {warning}" for warning in self.warnings]
         return "\n".join(["plan:", *rows])
+
+
+def _numel(shapes: Iterable[tuple[int, ...]]) -> int:
+    return sum(prod(shape) for shape in shapes)
+
+
+def _flops(shapes: Iterable[tuple[int, ...]]) -> int:
+    return 2 * _numel(shape for shape in shapes if len(shape) > 1)
 
 
 def _read(data: dict[str, Any]) -> Plan:

@@ -7,7 +7,7 @@ from growkit.errors import PlanError
 from growkit.growth.depth import Deepen, depth_steps
 from growkit.growth.fingerprint import fingerprint_of
 from growkit.growth.plan import Plan
-from growkit.growth.width import Methods, Widen, number_steps, twins, width_steps
+from growkit.growth.width import Methods, Widen, number_steps, warnings, width_steps
 
 
 def make_plan(
@@ -16,6 +16,7 @@ def make_plan(
     deepen: Deepen | None = None,
     *,
     method: Methods = None,
+    multiple_of: int | None = None,
     seed: int = 0,
     growth: int = 0,
 ) -> Plan:
@@ -26,6 +27,7 @@ def make_plan(
         widen: axis name, glob or attribute -> new size (int) or factor (float).
         deepen: container path -> new number of blocks (int), or `Insert(at=[...])`.
         method: None (best for the kind of axis), a method for all, or {name: method}.
+        multiple_of: what a factor gives is rounded up to a multiple of this.
         seed, growth: key of what is drawn for new units; `growth` numbers the growths of one run.
 
     Raises:
@@ -40,7 +42,7 @@ def make_plan(
             "widen={name: size or factor}, deepen={container: length}, or both",
             "print the axis table to see what can grow",
         )
-    width = width_steps(axes, widen or {}, method)
+    width = width_steps(axes, widen or {}, method, multiple_of)
     grown = {step.axis for step in width}
     layouts = {name: str(layout) for name, layout in axes.layouts.items() if grown & set(layout.axes())}
     involved = {axis for name in layouts for axis in axes.layouts[name].axes()}
@@ -53,5 +55,5 @@ def make_plan(
         fingerprint=fingerprint_of(axes),
         seed=seed,
         growth=growth,
-        warnings=twins(axes, width),
+        warnings=warnings(axes, width),
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
 from growkit.axes.layouts import Layout
@@ -41,7 +40,7 @@ def resolve(plan: Plan, model: nn.Module) -> Resolved:
     grown = {}
     for step in plan.width:
         how = method(step.method)
-        grown[step.axis] = GrownAxis(how.make(step.old, step.new), how)
+        grown[step.axis] = GrownAxis(how.make(step.old, step.new, f"{plan.seed}/{plan.growth}/{step.axis}"), how)
     edits = {}
     for name, tensor in tensors.items():
         if name not in plan.layouts:
@@ -123,19 +122,3 @@ def _within(name: str, path: str) -> bool:
 
 def _held(modules: Iterable[nn.Module]) -> set[int]:
     return {id(t) for m in modules for t in (*m._parameters.values(), *m._buffers.values()) if t is not None}
-
-
-def grown_numel(resolved: Resolved, model: nn.Module) -> int:
-    """Number of parameters after the growth."""
-    parameters = dict(model.named_parameters())
-    after = {
-        name: torch.Size(resolved.edits[name].shape).numel() if name in resolved.edits else p.numel()
-        for name, p in parameters.items()
-    }
-    total = sum(after.values())
-    for step in resolved.plan.depth:
-        for insertion in step.insertions:
-            prefix = block_path(step.container, insertion.source) + "."
-            bypassed = tuple(f"{prefix}{path}." for path in insertion.bypassed)
-            total += sum(n for name, n in after.items() if name.startswith(prefix) and not name.startswith(bypassed))
-    return total

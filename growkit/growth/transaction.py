@@ -67,11 +67,11 @@ def commit(
             adopt(optimizer, model, sources, journal)
             rename(optimizer, model, journal)
         held |= {p for group in optimizer.param_groups for p in group["params"]}
-    now = dict(model.named_parameters())
+    parameters = dict(model.named_parameters())
     grown = {moved(name, resolved.plan.depth) for name in resolved.edits}
     changes.renames = {old: new for old in names if (new := moved(old, resolved.plan.depth)) != old}
-    changes.new_parameters = tuple(name for name, p in now.items() if p in sources)
+    changes.new_parameters = tuple(name for name, p in parameters.items() if p in sources)
     if optimizers:
-        changed = {name: p for name, p in now.items() if name in grown or p in sources}
+        changed = {name: p for name, p in parameters.items() if name in grown or p in sources}
         changes.unoptimized = tuple(name for name, p in changed.items() if p.requires_grad and p not in held)
     return changes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import isfinite
+from math import ceil, isfinite
 
 from growkit.axes.axis import Axis
 from growkit.axes.expressions import Expression, Role, leaves, size
@@ -17,25 +17,28 @@ Widen = Mapping[str, int | float]
 Methods = str | Mapping[str, str] | None
 
 
-def width_steps(table: AxisTable, widen: Widen, methods: Methods = None) -> tuple[WidthStep, ...]:
+def width_steps(
+    table: AxisTable, widen: Widen, methods: Methods = None, multiple_of: int | None = None
+) -> tuple[WidthStep, ...]:
     """The steps that a user asked for, checked: names, sizes, locks, constraints, ties.
 
     Args:
         table: the axes of the model.
         widen: name -> new size (int) or factor (float).
         methods: one method for all, or {name: method}; None takes the best for the kind of axis.
+        multiple_of: what a factor gives is rounded up to a multiple of this.
 
     Raises:
         NameLookupError, SizeError, AxisLockedError, TieError: see there.
     """
-    sizes = _new_sizes(table, widen)
+    sizes = _new_sizes(table, widen, multiple_of)
     _check_ties(table, sizes)
     asked = _asked_methods(table, methods)
     chosen: dict[str, str] = {}
     # a stream takes the method that suits the axes that read it, so it comes last
     for axis in sorted((table.by_name[name] for name in sizes), key=lambda axis: axis.kind == "stream"):
         name = asked.get(axis.name) or _default_method(table, axis, sizes[axis.name], chosen)
-        check(axis, method_of(name).make(axis.size, sizes[axis.name]), name)
+        check(axis, method_of(name).make(axis.size, sizes[axis.name], ""), name)
         chosen[axis.name] = name
     return tuple(WidthStep(name, table.by_name[name].size, new, chosen[name]) for name, new in sizes.items())
 
@@ -50,23 +53,28 @@ def number_steps(table: AxisTable, steps: tuple[WidthStep, ...]) -> tuple[Number
     )
 
 
-def twins(table: AxisTable, steps: tuple[WidthStep, ...]) -> tuple[str, ...]:
-    """Warnings about copies that nothing will ever tell apart."""
+def warnings(table: AxisTable, steps: tuple[WidthStep, ...]) -> tuple[str, ...]:
+    """What a user should know: copies that nothing will ever tell apart, and outputs that become larger."""
     fresh = {step.axis for step in steps if step.method == "fresh"}
-    return tuple(
+    found = [
         f"copies on {step.axis!r} stay equal to each other: no axis that reads them grows by 'fresh'"
         for step in steps
         if step.method == "copy" and not _read_by(table, step.axis, fresh)
-    )
+    ]
+    for step in steps:
+        if any(passage.kind == "output" for passage in table.by_name[step.axis].passages):
+            found.append(f"{step.axis!r} is an output of the model: {step.new} units, the first {step.old} as before")
+    return tuple(found)
 
 
-def _new_sizes(table: AxisTable, widen: Widen) -> dict[str, int]:
+def _new_sizes(table: AxisTable, widen: Widen, multiple_of: int | None) -> dict[str, int]:
+    _check_multiple(multiple_of)
     sizes: dict[str, int] = {}
     for name, wanted in widen.items():
         group = table[name]
         changed = False
         for axis in group:
-            new = _size(name, axis, wanted)
+            new = _size(name, axis, wanted, multiple_of)
             if sizes.get(axis.name, new) != new:
                 raise SizeError(
                     f"axis {axis.name!r} is asked to grow to {sizes[axis.name]} and to {new} (by {name!r})",
@@ -85,7 +93,7 @@ def _new_sizes(table: AxisTable, widen: Widen) -> dict[str, int]:
     return sizes
 
 
-def _size(name: str, axis: Axis, wanted: int | float) -> int:
+def _size(name: str, axis: Axis, wanted: int | float, multiple_of: int | None) -> int:
     if isinstance(wanted, bool) or not isinstance(wanted, int | float):
         raise SizeError(
             f"{name!r}: {wanted!r} of type {type(wanted).__name__}",
@@ -95,11 +103,14 @@ def _size(name: str, axis: Axis, wanted: int | float) -> int:
     if isinstance(wanted, float):
         exact = axis.size * wanted
         new = round(exact) if isfinite(exact) else 0
+        if multiple_of is not None and isfinite(exact):
+            # a factor such as 1.1 is not exact in binary: 1.1 * 10 must not round up to the next multiple
+            exact = new = multiple_of * ceil(round(exact / multiple_of, 9))
         if abs(exact - new) > 1e-6 or not isfinite(exact):
             near = [size for size in (new - 1, new, new + 1) if size > axis.size and abs(size - exact) < 1]
             raise SizeError(
                 f"{name!r}: factor {wanted!r} of axis {axis.name!r} ({axis.size} units) gives {exact:g}",
-                "a factor that gives a whole number",
+                "a factor that gives a whole number, or any with multiple_of=...",
                 f"ask for a size instead: {' or '.join(map(str, near or [2 * axis.size]))}",
             )
     else:
@@ -112,6 +123,13 @@ def _size(name: str, axis: Axis, wanted: int | float) -> int:
             f"ask for a larger size{factor}",
         )
     return new
+
+
+def _check_multiple(multiple_of: int | None) -> None:
+    if multiple_of is None:
+        return
+    if isinstance(multiple_of, bool) or not isinstance(multiple_of, int) or multiple_of < 1:
+        raise SizeError(f"multiple_of={multiple_of!r}", "an int from 1 on", "write for instance multiple_of=8")
 
 
 def _asked_methods(table: AxisTable, methods: Methods) -> dict[str, str]:
@@ -132,7 +150,7 @@ def _default_method(table: AxisTable, axis: Axis, new: int, chosen: Mapping[str,
     copy_first = axis.kind == "stream" and _read_by(table, axis.name, fresh)
     names = ("copy", "fresh") if copy_first else ("fresh", "copy")
     for name in names:
-        if not axis.locked and not any(refusals(axis, method_of(name).make(axis.size, new))):
+        if not axis.locked and not any(refusals(axis, method_of(name).make(axis.size, new, ""))):
             return name
     return "copy"  # refused as well, with the sizes that would do
 

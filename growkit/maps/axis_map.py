@@ -45,7 +45,8 @@ _GRADIENT: dict[Role | None, Callable[[float, float], float]] = {
 class AxisMap:
     """A map from `old_size` units to `len(source)` units.
 
-    `source`, `expand`, `contract`: one entry per new unit; new units have source -1 and scales 0.
+    `source`, `expand`, `contract`: one entry per new unit; new units have source -1 and scales 0. With `padded`, new
+    units carry zero at first, so that their readers are free; else they carry anything, and their readers are zero.
 
     Law: for every old unit, the sum of expand * contract over its copies is 1.
 
@@ -57,6 +58,7 @@ class AxisMap:
     source: tuple[int, ...]
     expand: tuple[float, ...]
     contract: tuple[float, ...]
+    padded: bool = False
 
     def __post_init__(self) -> None:
         if not len(self.source) == len(self.expand) == len(self.contract):
@@ -90,7 +92,7 @@ class AxisMap:
         return cls(size, tuple(range(size)), ones, ones)
 
     @classmethod
-    def copies(cls, old_size: int, source: tuple[int, ...]) -> AxisMap:
+    def copies(cls, old_size: int, source: tuple[int, ...], *, padded: bool = False) -> AxisMap:
         """Plain copies: expand 1, contract 1 / number of copies; source -1 makes a new unit."""
         counts = Counter(source)
         return cls(
@@ -98,6 +100,7 @@ class AxisMap:
             source,
             tuple(0.0 if i == NEW else 1.0 for i in source),
             tuple(0.0 if i == NEW else 1.0 / counts[i] for i in source),
+            padded,
         )
 
     @property
@@ -118,8 +121,8 @@ class AxisMap:
 
     @property
     def uniform(self) -> bool:
-        """Whether it only copies, each unit equally often, with equal scales."""
-        return not self.has_new and len(set(self.counts)) == 1 and len(set(self.expand)) == 1
+        """Whether it only copies, each unit equally often, with equal scales and shares."""
+        return not self.has_new and len(set(self.counts)) == len(set(self.expand)) == len(set(self.contract)) == 1
 
     def value_factors(self, role: Role | None) -> tuple[float, ...]:
         """Factor of each new unit in a tensor where the axis has this role."""
@@ -165,4 +168,5 @@ class AxisMap:
             tuple(NEW if unit == NEW else self.source[unit] for unit in later.source),
             chain(self.expand, later.expand),
             chain(self.contract, later.contract),
+            {m.padded for m in (self, later) if m.has_new} == {True},
         )

@@ -3,12 +3,13 @@
 import torch
 from torch.nn.functional import silu
 
-from growkit.constraints.activation import CONSTRAINTS, POINTWISE
+from growkit.constraints.activation import CONSTRAINTS, pointwise
 from tests.constraints.maps import MAPS, UNSCALED, admitted
 
 
 def test_what_is_admitted() -> None:
-    assert admitted(POINTWISE) == UNSCALED
+    assert admitted(pointwise("relu")) == admitted(pointwise("sigmoid")) == UNSCALED
+    assert admitted(pointwise("silu")) == UNSCALED | {"padded"}
     assert admitted(CONSTRAINTS["gate"]) == UNSCALED
     assert admitted(CONSTRAINTS["residual"]) == set(MAPS)
 
@@ -21,7 +22,17 @@ def test_why() -> None:
     assert torch.allclose(2 * a + 2 * b, 2 * (a + b))
 
 
+def test_why_padding_depends_on_the_function() -> None:
+    """Zero must stay zero, sigmoid(0) = 1/2, and must be left, relu'(0) = 0 in torch."""
+    zero = torch.zeros(1, requires_grad=True)
+    assert torch.sigmoid(zero).item() == 0.5
+    for function, slope in ((torch.relu, 0.0), (silu, 0.5), (torch.tanh, 1.0)):
+        value = function(zero)
+        assert value.item() == 0.0
+        assert torch.autograd.grad(value, zero)[0].item() == slope
+
+
 def test_the_refusal_says_what_would_do() -> None:
-    refusal = POINTWISE(MAPS["scaled"])
+    refusal = pointwise("silu")(MAPS["scaled"])
     assert refusal is not None
     assert refusal.admitted == "unscaled copies, new units"

@@ -5,7 +5,7 @@ from tests.constraints.maps import MAPS, admitted
 
 
 def test_what_is_admitted() -> None:
-    assert admitted(CONSTRAINTS["output"]) == {"x2", "3", "fresh", "scaled"}
+    assert admitted(CONSTRAINTS["output"]) == {"x2", "3", "fresh", "scaled", "padded", "unequal shares"}
     assert admitted(CONSTRAINTS["input"]) == set()
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from growkit import discover, make_plan
+from growkit import Insert, discover, make_plan
 from growkit.errors import PlanError
 from growkit.growth.plan import Plan
 from tests.growth.nets import conformer, residual, rows, utterances
@@ -71,3 +71,27 @@ def test_text_that_is_no_plan_is_refused(text: str, given: str) -> None:
     with pytest.raises(PlanError) as error:
         Plan.from_json(text)
     assert error.value.given.startswith(given)
+
+
+def test_summary_by_hand() -> None:
+    """first 32, blocks 16 + 63 + 64 and 16 + 45 + 48, last 18, and two blocks like the first and the last."""
+    model = residual()
+    plan = make_plan(
+        discover(model, rows()), {"first.weight[0]": 8, "blocks.0.up.weight[0]": 7}, {"blocks": Insert(at=[0, 2])}
+    )
+    summary = plan.summary(model)
+    assert summary.parameters_before == sum(p.numel() for p in model.parameters())
+    assert summary.parameters_after == 32 + 2 * (143 + 109) + 18
+    assert summary.flops_after == 2 * (24 + 2 * (56 + 56 + 40 + 40) + 16)
+    assert f"parameters {summary.parameters_before:,} -> 554" in str(summary)
+    assert "FLOPs per position" in str(summary)
+    with pytest.raises(PlanError, match="a plan for another model"):
+        plan.summary(residual(hidden=6))
+
+
+def test_summary_leaves_out_the_norm_that_a_new_block_lacks() -> None:
+    model = conformer()
+    plan = make_plan(discover(model, utterances()), deepen={"layers": 2})
+    block = sum(p.numel() for name, p in model.named_parameters() if "layers.0" in name)
+    total = sum(p.numel() for p in model.parameters())
+    assert plan.summary(model).parameters_after == total + block - 8

@@ -12,7 +12,7 @@ from growkit.axes.expressions import Concat, Fixed, Leaf, Product
 from growkit.axes.table import AxisTable
 from growkit.errors import AxisLockedError, GrowkitError, MapError, NameLookupError, SizeError, TieError
 from growkit.growth.plan import NumberStep, WidthStep
-from growkit.growth.width import number_steps, twins, width_steps
+from growkit.growth.width import number_steps, warnings, width_steps
 from tests.growth.nets import conformer, mlp, residual, rows, utterances
 
 
@@ -61,9 +61,9 @@ def test_hidden_units_heads_and_channels_grow_fresh(speech: AxisTable) -> None:
 def test_a_stream_is_copied_where_a_fresh_axis_reads_it(speech: AxisTable, stream: AxisTable) -> None:
     for table, name, reader in ((speech, "model_dim", "ffn_dim"), (stream, "first.weight[0]", "blocks.0.up.weight[0]")):
         steps = width_steps(table, {name: 2.0, reader: 2.0})
-        assert [(s.method, s.new) for s in steps if s.axis.endswith(("first.weight[0]", "input_projection.weight[0]"))] == [
-            ("copy", 8)
-        ]
+        assert [
+            (s.method, s.new) for s in steps if s.axis.endswith(("first.weight[0]", "input_projection.weight[0]"))
+        ] == [("copy", 8)]
         assert {s.method for s in steps} == {"copy", "fresh"}
 
 
@@ -208,8 +208,8 @@ def test_numbers_follow(speech: AxisTable) -> None:
 
 def test_copies_that_nothing_tells_apart_are_named(stream: AxisTable) -> None:
     alone = width_steps(stream, {"first.weight[0]": 8})
-    assert [w.partition(" stay")[0] for w in twins(stream, alone)] == ["copies on 'first.weight[0]'"]
-    assert twins(stream, width_steps(stream, {"first.weight[0]": 8, "blocks.1.up.weight[0]": 6})) == ()
-    assert twins(stream, width_steps(stream, {"blocks.1.up.weight[0]": 6})) == ()
+    assert [w.partition(" stay")[0] for w in warnings(stream, alone)] == ["copies on 'first.weight[0]'"]
+    assert warnings(stream, width_steps(stream, {"first.weight[0]": 8, "blocks.1.up.weight[0]": 6})) == ()
+    assert warnings(stream, width_steps(stream, {"blocks.1.up.weight[0]": 6})) == ()
     both = width_steps(stream, {"first.weight[0]": 8, "blocks.0.up.weight[0]": 6}, "copy")
-    assert len(twins(stream, both)) == 2
+    assert len(warnings(stream, both)) == 2

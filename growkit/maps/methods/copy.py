@@ -6,7 +6,7 @@ from growkit.maps.axis_map import AxisMap
 from growkit.maps.methods.method import Method
 
 
-def copies(old_size: int, new_size: int) -> AxisMap:
+def copies(old_size: int, new_size: int, key: str = "") -> AxisMap:
     """The old units, then copies of them in turn: counts differ by one at most.
 
     Law: exact wherever units are treated alike, one by one; over a norm that mixes the units only if

@@ -7,7 +7,7 @@ from growkit.maps.axis_map import NEW, AxisMap
 from growkit.maps.methods.method import Fill, Method
 
 
-def appended(old_size: int, new_size: int) -> AxisMap:
+def appended(old_size: int, new_size: int, key: str = "") -> AxisMap:
     """The old units unchanged, then new ones.
 
     Law: exact, since what consumes a new unit starts at zero; gradients of the old entries are unchanged,

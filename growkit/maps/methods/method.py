@@ -21,14 +21,16 @@ class Fill(Enum):
 
 @dataclass(frozen=True)
 class Method:
-    """How an axis grows: `make(old_size, new_size)` gives the map, `fills` what its new units start as.
+    """How an axis grows: `make(old_size, new_size, key)` gives the map, `fills` what its new units start as.
+
+    All that is random in the map is drawn from `key`.
 
     A method whose map has new units keeps the function only if nothing reads them at first: `fills`
     must zero one side of them, and may not zero both (then no gradient ever reaches them).
     """
 
     name: str
-    make: Callable[[int, int], AxisMap]
+    make: Callable[[int, int, str], AxisMap]
     fills: Mapping[Role, Fill]
     sizes: str
     """Which new sizes it makes, in words."""

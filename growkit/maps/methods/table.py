@@ -6,10 +6,10 @@ import difflib
 from types import MappingProxyType
 
 from growkit.errors import MapError
-from growkit.maps.methods import copy, fresh
+from growkit.maps.methods import copy, fresh, net2net, zero_pad
 from growkit.maps.methods.method import Method
 
-METHODS = MappingProxyType({m.name: m for m in (copy.METHOD, fresh.METHOD)})
+METHODS = MappingProxyType({m.name: m for m in (copy.METHOD, fresh.METHOD, net2net.METHOD, zero_pad.METHOD)})
 
 
 def method(name: str) -> Method:

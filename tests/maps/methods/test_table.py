@@ -14,5 +14,7 @@ def test_every_method_keeps_the_old_units() -> None:
 
 
 def test_unknown_name() -> None:
-    with pytest.raises(MapError, match=r"method 'coppy'\n  allowed: copy, fresh\n  next step: did you mean 'copy'\?"):
+    with pytest.raises(
+        MapError, match=r"method 'coppy'\n  allowed: copy, fresh, net2net, zero_pad\n  next step: did you mean 'copy'\?"
+    ):
         method("coppy")

@@ -35,17 +35,18 @@ class SignatureCall:
             if parameter.name in self.required:
                 _check_fillable(parameter, offered, title, allowed)
         self._everything = any(p.kind is p.VAR_KEYWORD for p in parameters)
-        self._names = tuple(p.name for p in parameters if p.kind in _BY_NAME and p.name in offered)
+        self.named = frozenset(p.name for p in parameters if p.kind in _BY_NAME and p.name in offered)
+        """Names that are offered and that the signature names."""
 
     def takes(self, name: str) -> bool:
         """Whether the function receives `name`."""
-        return self._everything or name in self._names
+        return self._everything or name in self.named
 
     def __call__(self, offered: Mapping[str, object]) -> object:
         """The function's result; `offered` holds the values, by name."""
         if self._everything:
             return self._function(**offered)
-        return self._function(**{name: offered[name] for name in self._names if name in offered})
+        return self._function(**{name: offered[name] for name in self.named if name in offered})
 
 
 def _check_fillable(parameter: inspect.Parameter, offered: Collection[str], title: str, allowed: str) -> None:

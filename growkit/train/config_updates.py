@@ -11,7 +11,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from growkit.errors import SettingsError
 from growkit.train.learning_rate import check_learning_rate
 from growkit.train.nearest import nearest_name
-from growkit.train.settings import Settings
+from growkit.train.settings import TRAIN_DATA, Settings
 
 OTHER_WORDS = {
     "lr": "learning_rate",
@@ -23,6 +23,9 @@ OTHER_WORDS = {
     "gradient_accumulation_steps": "accumulate_steps",
     "train_batch_size": "batch_size",
     "per_device_train_batch_size": "batch_size",
+    "train_dataloader": TRAIN_DATA,
+    "train_dataset": TRAIN_DATA,
+    "check_val_every_n_epoch": "evaluate_every",
     "log_every_n_steps": "log_every",
     "logging_steps": "log_every",
 }
@@ -34,13 +37,19 @@ def updated_settings(
 ) -> Settings:
     """The settings with all updates in force; nothing is applied yet, and one wrong update refuses all.
 
+    The keys are those of `Settings`, those that the user declared in `Settings(user={...})`, and
+    `train_data`, which is no setting and is left to the feed.
+
     Raises: SettingsError for an unknown key, a wrong value, or a learning rate that cannot be set.
     """
-    known = [field.name for field in fields(Settings)]
+    own = [field.name for field in fields(Settings) if field.name != "user"]
+    known = [*own, TRAIN_DATA, *settings.user]
     for key in updates:
         if key not in known:
             raise SettingsError(f"the setting {key!r}", f"the settings {', '.join(known)}", _hint(key, known))
-    changed: Settings = replace(settings, **updates)  # type: ignore[arg-type]
+    changed_user = {key: value for key, value in updates.items() if key in settings.user}
+    changed_own = {key: value for key, value in updates.items() if key in own}
+    changed: Settings = replace(settings, **changed_own, user={**settings.user, **changed_user})  # type: ignore[arg-type]
     if "learning_rate" in updates:
         if changed.learning_rate is None:
             raise SettingsError(
@@ -51,5 +60,7 @@ def updated_settings(
 
 
 def _hint(key: object, known: list[str]) -> str:
+    if key == "user":
+        return "write the keys of user themselves"
     ours = OTHER_WORDS.get(str(key)) or nearest_name(str(key), known)
-    return f"write {ours!r}" if ours else "remove it"
+    return f"write {ours!r}" if ours else "remove it, or declare it in Settings(user={...})"

@@ -13,7 +13,8 @@ from growkit.errors import EngineError
 from growkit.train.arguments import SignatureCall
 from growkit.train.callbacks import Callbacks
 from growkit.train.compose import chain_text, check_features, compose
-from growkit.train.feed import Feed, TrainData
+from growkit.train.data_source import DataSource, TrainData
+from growkit.train.feed import Feed
 from growkit.train.learning_rate import check_learning_rate, set_learning_rate
 from growkit.train.metrics import Metrics, Row
 from growkit.train.model_watch import ModelWatch
@@ -32,7 +33,9 @@ class Engine:
     train_step: returns the loss of a batch, or a dict with "loss" and further numbers to report. It
         gets what its signature names: model (wrapped), batch, epoch, step, updates, config, metrics,
         progress, and the services by name.
-    train_data: an iterable of batches, read anew in every epoch, or a function `(*, epoch, batch_size)`.
+    train_data: an iterable of batches, read anew in every epoch, or a function `(*, epoch, batch_size,
+        start)` that returns one and names what it needs; `start` is the first sample to give, not 0
+        where the batch size or the data changes inside an epoch.
     optimizers: an optimizer, or a function of the model that returns one.
     callbacks: functions, or objects with a method `train_step_callback`, `train_epoch_callback`, or
         both. They run before each window, and get what their signature names: as above, with the
@@ -72,19 +75,19 @@ class Engine:
         """The raw and the wrapped model, and what follows them."""
         self.console = console or Console(stderr=True)
         """Where bars and lines go; what is printed here while training appears above the bars."""
-        feed = Feed(train_data, device=self.runtime.device)
-        feed.check_batch_size(settings.batch_size)
+        source = DataSource(train_data)
+        source.check_batch_size(settings.batch_size)
         self.runtime.bind(_made_model(model), optimizers)
         self._state = RunState(
             runtime=self.runtime,
             settings=settings,
-            feed=feed,
+            feed=Feed(source, device=self.runtime.device),
             display=make_display(self.console),
             watch=ModelWatch(self.runtime),
             services=services,
             metrics_file=None if run_dir is None else Path(run_dir) / "metrics.jsonl",
         )
-        self.runtime.let_engine_check(self._state.checked_settings)
+        self.runtime.let_engine_check(self._state.checked_updates)
         self._loop = compose(self._state, train_step, Callbacks(callbacks, epoch_callbacks, service_names=services))
         if settings.learning_rate is not None:
             check_learning_rate(self.runtime.optimizer, self.runtime.schedulers, settings.learning_rate)

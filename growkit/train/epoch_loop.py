@@ -26,7 +26,7 @@ class EpochLoop:
         if state.progress.batch == 0 and self._begun != epoch:
             self._callbacks.run_epoch(state)
             self._begun = epoch
-        state.feed.open(epoch, state.settings.batch_size, skip=state.progress.batch)
+        state.feed.open(epoch, state.settings.batch_size, batch=state.progress.batch)
         while state.progress.epoch == epoch and (max_steps is None or state.progress.step < max_steps):
             self._callbacks.run_step(state)
             length = state.settings.accumulate_steps
@@ -40,13 +40,15 @@ class EpochLoop:
                 if state.progress.step % state.settings.log_every == 0:
                     state.log()
                 state.display.batch_done(state.progress, state.feed.length)
+        if state.progress.epoch != epoch:
+            state.feed.close()
 
     def state_dict(self) -> dict[str, Any]:
-        """The last epoch that the callbacks saw begin, and the state of the flow."""
-        return {"begun": self._begun, "inner": self.inner.state_dict()}
+        """The last epoch that the callbacks saw begin, the place inside the epoch, and the state of the flow."""
+        return {"begun": self._begun, "feed": self._state.feed.state_dict(), "inner": self.inner.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes it over; the epoch is opened again at the cursor's batch."""
+        """Takes it over; the epoch is opened again at its place."""
         self._begun = state["begun"]
-        self._state.feed.close()
+        self._state.feed.load_state_dict(state["feed"])
         self.inner.load_state_dict(state["inner"])

@@ -1,85 +1,84 @@
-"""Where batches come from: one iterator per epoch, with a look at the batch ahead."""
+"""Where batches come from: one epoch after another, with a look at the batch ahead."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 
 from growkit.errors import EngineError, SettingsError
-from growkit.train.arguments import SignatureCall
+from growkit.train.data_source import DataSource, batch_count
+from growkit.train.placement import moved
 
-TrainData = Iterable[Any] | Callable[..., Iterable[Any]]
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place inside an epoch: how the iterator in use was made, and how far it was read."""
+
+    batch_size: int | None
+    """Batch size that the iterator was made with."""
+    start: int | None = 0
+    """Samples of the epoch before its first batch; None where they are not known."""
+    batches: int = 0
+    """Batches read from it."""
+
+    @property
+    def samples(self) -> int | None:
+        """Samples of the epoch before this place; None where they are not known."""
+        if self.batches == 0 or self.start is None:
+            return self.start
+        return None if self.batch_size is None else self.start + self.batches * self.batch_size
 
 
 class Feed:
-    """Batches of one epoch after another, from an iterable or from a factory `(*, epoch, batch_size)`.
+    """Batches of one epoch after another, from a source that may change in the middle of one.
 
     It holds at least one batch ahead, so that it knows which batch is an epoch's last, and a whole
     accumulation window where one is taken: only then is the window's true length known for data
-    without a length. Batches are moved to the device when they are fetched.
+    without a length. Batches are moved to the device when they are fetched. What was fetched is
+    delivered, whatever changes.
 
-    Raises: EngineError for data that is neither, or an epoch without a batch.
+    Raises: EngineError for an epoch without a batch.
     """
 
-    def __init__(self, source: TrainData, *, device: torch.device | None = None):
-        self._source = source
-        self._device = device
-        self._ahead: deque[Any] = deque()
-        self._batches: Iterator[Any] | None = None
-        self._epoch: int | None = None
+    def __init__(self, source: DataSource, *, device: torch.device | None = None):
+        self.source = source
+        """Of the batches not yet fetched; `use` changes it."""
         self.length: int | None = None
         """Batches in the open epoch, where the data says so."""
-        self._factory: SignatureCall | None = None
-        iterable = hasattr(source, "__iter__") or hasattr(source, "__getitem__")
-        if iterable and not isinstance(source, type):
-            return
-        if not callable(source):
-            raise EngineError(
-                f"train_data is a {type(source).__name__}",
-                "an iterable of batches, or a function (*, epoch, batch_size) that returns one",
-                "pass a DataLoader, a list of batches, or such a function",
-            )
-        self._factory = SignatureCall(source, ("epoch", "batch_size"), "train_data")
+        self._device = device
+        self._epoch: int | None = None
+        self._ahead: deque[Any] = deque()
+        self._batches: Iterator[Any] = iter(())
+        self._fetched_to = Position(None)
+        self._before = 0  # Batches of the epoch from earlier iterators.
+        self._made: tuple[DataSource, int | None] = (source, None)
+        self._batch_size: int | None = None  # Where this or `source` is not what was made, the next fetch makes it.
+        self._loaded: Position | None = None
 
-    def check_batch_size(self, batch_size: int | None) -> None:
-        """Whether a batch size is set exactly where something takes it.
+    def open(self, epoch: int, batch_size: int | None, *, batch: int = 0) -> None:
+        """Starts an epoch; does nothing if it is open already. With a loaded state: goes on there, at batch `batch`.
 
-        Raises: SettingsError.
+        Raises: EngineError where there is no batch to go on with.
         """
-        if batch_size is not None and not (self._factory is not None and self._factory.takes("batch_size")):
-            raise SettingsError(
-                f"batch_size={batch_size} for train_data that does not take it",
-                "a function (*, epoch, batch_size) as train_data",
-                "leave batch_size out, or make the batches in such a function",
-            )
-        if batch_size is None and self._factory is not None and "batch_size" in self._factory.required:
-            raise SettingsError(
-                "no batch_size, and train_data asks for it",
-                "a whole number >= 1",
-                "set Settings(batch_size=...), or give the parameter of train_data a default value",
-            )
-
-    def open(self, epoch: int, batch_size: int | None, *, skip: int = 0) -> None:
-        """Starts an epoch at its batch number `skip`; does nothing if this epoch is open already."""
         if self._epoch == epoch:
             return
-        source: Any = self._source
-        if self._factory is not None:
-            source = self._factory({"epoch": epoch} | ({} if batch_size is None else {"batch_size": batch_size}))
+        position = self._loaded or Position(batch_size)
+        if self.source.goes_on and position.samples is not None:
+            position = Position(position.batch_size, position.samples)
         self._ahead.clear()
-        self._batches = iter(source)
-        self.length = len(source) if isinstance(source, Sized) else None
-        for index in range(skip):
+        self._make(epoch, replace(position, batches=0), before=batch - position.batches)
+        for index in range(position.batches):
             if next(self._batches, self) is self:
                 raise EngineError(
                     f"train_data gave {index} batches in epoch {epoch}",
-                    f"more than {skip}, the position to go on from",
+                    f"more than {position.batches}, the position to go on from",
                     "give the data that the run was started with",
                 )
-        self._epoch = epoch
+        self._epoch, self._fetched_to, self._loaded = epoch, position, None
         if self.exhausted:
             self.close()
             raise EngineError(
@@ -90,7 +89,39 @@ class Feed:
 
     def close(self) -> None:
         """Forgets the open epoch; the next `open` starts a new iterator."""
-        self._epoch = None
+        self._epoch, self._batches = None, iter(())
+        self._ahead.clear()
+
+    def check_source(self, source: DataSource) -> None:
+        """Whether `use` may go on with this source now.
+
+        Raises: SettingsError for one that would have to begin at a sample whose number is not known.
+        """
+        if self._epoch is None or source is self._made[0] or not source.goes_on or self._fetched_to.samples is not None:
+            return
+        raise SettingsError(
+            f"train_data that names `start`, inside epoch {self._epoch}",
+            "such data after batches whose batch_size was set, or at the start of an epoch",
+            "return it from an epoch callback, or do not name `start`: the data is then read from its beginning",
+        )
+
+    def use(self, source: DataSource, batch_size: int | None) -> bool:
+        """Takes the next batch that is fetched from this source, with this batch size, where that loses no sample.
+
+        A new source goes on after the samples that were fetched if it names `start`; else it is read
+        from its beginning, and the epoch ends with it. The same source must name `start` to take a new
+        batch size inside an epoch; else the epoch goes on with the old one. It returns whether the
+        next fetch is as asked.
+        """
+        self.source = source
+        made_from, made_with = self._made
+        if self._epoch is None or source is not made_from or batch_size == made_with or self._goes_on():
+            self._batch_size = batch_size
+            return True
+        return False
+
+    def _goes_on(self) -> bool:
+        return self.source.goes_on and self._fetched_to.samples is not None
 
     @property
     def exhausted(self) -> bool:
@@ -108,23 +139,33 @@ class Feed:
         self._fetch(count)
         return deque(self._ahead.popleft() for _ in range(min(count, len(self._ahead))))
 
+    def state_dict(self) -> dict[str, int | None]:
+        """The place of the next batch inside the open epoch; empty between two epochs."""
+        if self._epoch is None:
+            return {}
+        return asdict(replace(self._fetched_to, batches=self._fetched_to.batches - len(self._ahead)))
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The next `open` goes on from a state that `state_dict` returned between two windows."""
+        self.close()
+        self._loaded = Position(**state) if state else None
+
+    def _make(self, epoch: int, position: Position, *, before: int) -> None:
+        batches = self.source.batches(epoch=epoch, batch_size=position.batch_size, start=position.start or 0)
+        self._batches = iter(batches)
+        self._fetched_to, self._before = position, before
+        self._made, self._batch_size = (self.source, position.batch_size), position.batch_size
+        count = batch_count(batches)
+        self.length = None if count is None else before + count
+
     def _fetch(self, count: int) -> None:
-        assert self._batches is not None, "no epoch is open"
+        assert self._epoch is not None, "no epoch is open"
         while len(self._ahead) < count:
+            if (self.source, self._batch_size) != self._made:
+                position = Position(self._batch_size, self._fetched_to.samples)
+                self._make(self._epoch, position, before=self._before + self._fetched_to.batches)
             batch = next(self._batches, self)
             if batch is self:
                 return
-            self._ahead.append(batch if self._device is None else _moved(batch, self._device))
-
-
-def _moved(value: Any, device: torch.device) -> Any:
-    """The same structure with its tensors on the device."""
-    if isinstance(value, torch.Tensor):
-        return value.to(device, non_blocking=True)
-    if isinstance(value, Mapping):
-        return {key: _moved(item, device) for key, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_moved(item, device) for item in value))
-    if isinstance(value, list | tuple):
-        return type(value)(_moved(item, device) for item in value)
-    return value.to(device) if callable(getattr(value, "to", None)) else value
+            self._ahead.append(moved(batch, self._device))
+            self._fetched_to = replace(self._fetched_to, batches=self._fetched_to.batches + 1)

@@ -17,7 +17,7 @@ def apply_change(state: RunState, change: StepCallbackReturn) -> None:
     Raises: SettingsError, EngineError.
     """
     runtime = state.runtime
-    settings = state.checked_settings(change.config_updates)
+    settings, source = state.checked_updates(change.config_updates)
     model = change.updated_model
     if model is not None and model is not runtime.model:
         _replace_model(state, model, change)
@@ -29,6 +29,11 @@ def apply_change(state: RunState, change: StepCallbackReturn) -> None:
         state.watch.accept()
         state.display.message(
             f"step {state.progress.step}: model changed: {before:,} -> {state.watch.parameter_count:,} parameters"
+        )
+    if not state.feed.use(source, settings.batch_size) and settings.batch_size != state.settings.batch_size:
+        state.display.message(
+            f"step {state.progress.step}: batch_size={settings.batch_size} from epoch {state.progress.epoch + 1} on: "
+            "train_data names no `start`"
         )
     state.settings = settings
     if "learning_rate" in change.config_updates and settings.learning_rate is not None:

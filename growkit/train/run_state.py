@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from growkit.train.config_updates import updated_settings
+from growkit.train.data_source import DataSource
 from growkit.train.feed import Feed
 from growkit.train.metrics import Metrics, Row, append_json_line
 from growkit.train.model_watch import ModelWatch
@@ -15,7 +16,7 @@ from growkit.train.progress import Progress
 from growkit.train.progress_bar import Display
 from growkit.train.runtime import Runtime
 from growkit.train.services import Service
-from growkit.train.settings import Settings
+from growkit.train.settings import TRAIN_DATA, Settings
 
 OFFERED_TO_TRAIN_STEP = ("model", "batch", "epoch", "step", "updates", "config", "metrics", "progress")
 OFFERED_TO_CALLBACKS = (*OFFERED_TO_TRAIN_STEP, "optimizer")
@@ -61,16 +62,20 @@ class RunState:
         del offered["batch"]
         return {**offered, "model": self.runtime.model, "optimizer": self.runtime.optimizer}
 
-    def checked_settings(self, updates: Mapping[str, object]) -> Settings:
-        """The settings with `updates` in force, not applied yet.
+    def checked_updates(self, updates: Mapping[str, object]) -> tuple[Settings, DataSource]:
+        """The settings with `updates` in force, and the data source; not applied yet.
 
-        Raises: SettingsError.
+        Raises: SettingsError, EngineError.
         """
         changed = updated_settings(
             self.settings, updates, optimizer=self.runtime.optimizer, schedulers=self.runtime.schedulers
         )
-        self.feed.check_batch_size(changed.batch_size)
-        return changed
+        source = self.feed.source
+        if (data := updates.get(TRAIN_DATA, source.given)) is not source.given:
+            source = DataSource(data)  # type: ignore[arg-type]
+        source.check_batch_size(changed.batch_size)
+        self.feed.check_source(source)
+        return changed, source
 
     def log(self) -> None:
         """Adds a row of metrics to history, file and display.

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 
 from growkit.errors import SettingsError
+
+TRAIN_DATA = "train_data"
+"""The key of config updates that is no setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +27,14 @@ class Settings:
     gradient_clip_norm: float | None = None
     """Largest norm of all gradients together; None clips nothing. An update acts on the next optimizer step."""
     batch_size: int | None = None
-    """Handed to a `train_data` factory that names it. An update acts on the next epoch."""
+    """Handed to a `train_data` factory that names it. An update acts on the next batch that is fetched,
+    which comes after the next one to run, if the factory names `start` too; else on the next epoch. In
+    an epoch callback it acts on the epoch about to start."""
     log_every: int = 50
     """Steps (batches) between two rows of metrics. An update acts at once."""
+    user: Mapping[str, object] = field(default_factory=dict)
+    """Keys of your own, with any values. Config updates name them like settings; callbacks and train
+    steps read them as `config.user["key"]`. An update acts at once."""
 
     def __post_init__(self) -> None:
         _check_number("learning_rate", self.learning_rate, "a finite number >= 0, or None", lowest=0.0)
@@ -34,6 +43,19 @@ class Settings:
         if self.batch_size is not None:
             _check_count("batch_size", self.batch_size, "a whole number >= 1, or None")
         _check_count("log_every", self.log_every, "a whole number >= 1")
+        _check_user(self.user)
+        object.__setattr__(self, "user", dict(self.user))
+
+
+def _check_user(user: object) -> None:
+    taken = [*(setting.name for setting in fields(Settings)), TRAIN_DATA]
+    if not isinstance(user, Mapping):
+        raise SettingsError(f"user={user!r} ({type(user).__name__})", "a dict from name to value", "give a dict")
+    for key in user:
+        if not isinstance(key, str) or key in taken:
+            raise SettingsError(
+                f"the key {key!r} in user", f"any name but {', '.join(taken)}", "give your setting another name"
+            )
 
 
 def _check_number(

@@ -60,6 +60,11 @@ def merge_returns(changes: Iterable[StepCallbackReturn]) -> StepCallbackReturn |
     return merged
 
 
+def _same(one: object, other: object) -> bool:
+    """Whether two values are one; those that are no plain numbers or texts may not be comparable."""
+    return one is other or (isinstance(one, int | float | str) and type(one) is type(other) and one == other)
+
+
 def _merge(one: StepCallbackReturn, other: StepCallbackReturn) -> StepCallbackReturn:
     models = [change for change in (one, other) if change.updated_model is not None]
     if len(models) == 2 and models[0].updated_model is not models[1].updated_model:
@@ -69,7 +74,7 @@ def _merge(one: StepCallbackReturn, other: StepCallbackReturn) -> StepCallbackRe
             "return the service's result, or make the new model without the service",
         )
     for name in one.config_updates.keys() & other.config_updates.keys():
-        if one.config_updates[name] != other.config_updates[name]:
+        if not _same(one.config_updates[name], other.config_updates[name]):
             raise SettingsError(
                 f"{name} is set to {one.config_updates[name]!r} and to {other.config_updates[name]!r} by one callback",
                 "one value per setting",

@@ -69,3 +69,8 @@ def test_it_knows_what_it_takes_and_what_it_requires() -> None:
     assert (call.takes("model"), call.takes("step"), call.takes("batch")) == (True, True, False)
     assert call.required == {"model"}
     assert SignatureCall(lambda **rest: None, OFFERED, "the callback").takes("batch")
+
+
+def test_it_knows_what_is_named_and_not_only_taken() -> None:
+    call = SignatureCall(lambda step, other=1, **rest: None, OFFERED, "the callback")
+    assert call.named == {"step"}

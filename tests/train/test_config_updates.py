@@ -23,7 +23,8 @@ def test_an_unknown_key_is_refused_with_the_nearest_one() -> None:
         update({"learnin_rate": 0.2})
     assert str(caught.value) == (
         "the setting 'learnin_rate'\n"
-        "  allowed: the settings learning_rate, accumulate_steps, gradient_clip_norm, batch_size, log_every\n"
+        "  allowed: the settings learning_rate, accumulate_steps, gradient_clip_norm, batch_size, "
+        "log_every, train_data\n"
         "  next step: write 'learning_rate'"
     )
 
@@ -37,7 +38,9 @@ def test_an_unknown_key_is_refused_with_the_nearest_one() -> None:
         ("accumulate_grad_batches", "write 'accumulate_steps'"),
         ("accum_grad_multiple_step", "write 'accumulate_steps'"),
         ("gradient_accumulation_steps", "write 'accumulate_steps'"),
-        ("zzz", "remove it"),
+        ("train_dataloader", "write 'train_data'"),
+        ("zzz", "remove it, or declare it in Settings(user={...})"),
+        ("user", "write the keys of user themselves"),
     ],
 )
 def test_the_words_of_other_trainers_are_translated(theirs: str, next_step: str) -> None:
@@ -52,3 +55,25 @@ def test_the_words_of_other_trainers_are_translated(theirs: str, next_step: str)
 def test_a_wrong_value_is_refused(updates: dict[str, object]) -> None:
     with pytest.raises(SettingsError):
         update(updates)
+
+
+def test_a_key_of_the_users_is_updated_like_any_other() -> None:
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+    before = Settings(user={"temperature": 2.0, "stage": "first"})
+    updates = {"temperature": 0.5, "log_every": 3}
+    after = updated_settings(before, updates, optimizer=optimizer, schedulers=())
+    assert after == Settings(log_every=3, user={"temperature": 0.5, "stage": "first"})
+    assert before.user == {"temperature": 2.0, "stage": "first"}
+
+
+@pytest.mark.report("R137")
+def test_a_misspelt_key_of_the_users_is_refused_with_the_nearest_one() -> None:
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+    with pytest.raises(SettingsError) as caught:
+        updated_settings(Settings(user={"max_length": 9}), {"max_lenght": 20}, optimizer=optimizer, schedulers=())
+    assert caught.value.next_step == "write 'max_length'"
+    assert caught.value.allowed.endswith("log_every, train_data, max_length")
+
+
+def test_the_data_is_no_setting() -> None:
+    assert update({"train_data": [1]}) == Settings(log_every=7)

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 import torch
+from torch.optim.lr_scheduler import StepLR
 
-from growkit.train import Settings, StepCallbackReturn
+from growkit.train import Runtime, Settings, StepCallbackReturn
 
 
 def test_the_call_sequence_of_a_fresh_start(make_engine: Any, loss_of: Any) -> None:
@@ -102,22 +103,20 @@ def test_an_update_of_accumulate_steps_acts_on_the_window_about_to_open(make_eng
     assert engine.progress.updates == 3
 
 
-def test_an_update_of_batch_size_acts_on_the_next_epoch(make_engine: Any, batches: Any) -> None:
-    asked = []
-
-    def train_data(epoch, batch_size):
-        asked.append((epoch, batch_size))
-        return batches
-
-    def callback(step):
-        return StepCallbackReturn(config_updates={"batch_size": 8}) if step == 2 else None
-
-    make_engine(train_data=train_data, callbacks=[callback], settings=Settings(batch_size=4)).fit(2)
-    assert asked == [(1, 4), (2, 8)]
-
-
 def test_a_step_limit_closes_the_window_with_the_batches_it_has(make_engine: Any) -> None:
     engine = make_engine(settings=Settings(accumulate_steps=4))
     engine.fit(max_steps=7)
     assert engine.progress.state_dict() == {"epoch": 2, "batch": 2, "step": 7, "updates": 3}
     assert all(torch.isfinite(parameter).all() for parameter in engine.model.parameters())
+
+
+@pytest.mark.report("R140")
+def test_a_tail_window_steps_and_schedulers_count_updates(make_engine: Any, batches: Any) -> None:
+    """3 batches, accumulation over 4."""
+    runtime = Runtime(schedulers=[lambda optimizer: StepLR(optimizer, 1, gamma=0.5)])
+    engine = make_engine(train_data=batches[:3], settings=Settings(accumulate_steps=4), runtime=runtime)
+    before = [parameter.detach().clone() for parameter in engine.model.parameters()]
+    engine.fit(2)
+    assert engine.progress.updates == 2
+    assert engine.optimizer.param_groups[0]["lr"] == 0.05 * 0.5**2
+    assert not any(torch.equal(p, old) for p, old in zip(engine.model.parameters(), before, strict=True))

@@ -1,16 +1,17 @@
 """Batches, epoch after epoch."""
 
-from collections import namedtuple
-
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from growkit.errors import EngineError, SettingsError
-from growkit.train.feed import Feed
+from growkit.train.data_source import DataSource
+from growkit.train.feed import Feed, Position
 
 
 def test_an_iterable_is_read_anew_in_every_epoch() -> None:
-    feed = Feed([10, 11, 12])
+    feed = Feed(DataSource([10, 11, 12]))
     for epoch in (1, 2):
         feed.open(epoch, None)
         assert feed.length == 3
@@ -22,10 +23,10 @@ def test_an_iterable_is_read_anew_in_every_epoch() -> None:
 
 
 def test_opening_an_open_epoch_goes_on() -> None:
-    feed = Feed(iter(range(4)))
+    feed = Feed(DataSource(iter(range(4))))
     feed.open(1, None)
     assert list(feed.take(1)) == [0]
-    feed.open(1, None, skip=1)
+    feed.open(1, None, batch=1)
     assert list(feed.take(1)) == [1]
     assert feed.length is None
 
@@ -37,20 +38,23 @@ def test_a_factory_gets_what_it_names() -> None:
         calls.append((epoch, batch_size))
         return iter([epoch * 100])
 
-    feed = Feed(data)
+    feed = Feed(DataSource(data))
     feed.open(1, None)
     feed.open(2, 4)
     assert calls == [(1, 8), (2, 4)]
     assert feed.peek() == 200
 
 
-def test_skipping_goes_to_the_batch_in_question() -> None:
-    feed = Feed([10, 11, 12])
-    feed.open(1, None, skip=2)
+def test_a_loaded_state_goes_to_its_place() -> None:
+    feed = Feed(DataSource([10, 11, 12]))
+    feed.load_state_dict({"batch_size": None, "start": 0, "batches": 2})
+    feed.open(1, None, batch=2)
     assert feed.peek() == 12
-    feed.close()
+    assert feed.length == 3
+    assert feed.state_dict() == {"batch_size": None, "start": 0, "batches": 2}
+    feed.load_state_dict({"batch_size": None, "start": 0, "batches": 4})
     with pytest.raises(EngineError, match="train_data gave 3 batches in epoch 1"):
-        feed.open(1, None, skip=4)
+        feed.open(1, None, batch=4)
 
 
 def test_it_looks_ahead_no_further_than_asked() -> None:
@@ -61,7 +65,7 @@ def test_it_looks_ahead_no_further_than_asked() -> None:
             fetched.append(index)
             yield index
 
-    feed = Feed(data)
+    feed = Feed(DataSource(data))
     feed.open(1, None)
     assert fetched == [0]
     feed.take(3)
@@ -69,7 +73,7 @@ def test_it_looks_ahead_no_further_than_asked() -> None:
 
 
 def test_an_epoch_without_a_batch_is_refused() -> None:
-    feed = Feed(iter([1]))
+    feed = Feed(DataSource(iter([1])))
     feed.open(1, None)
     feed.take(1)
     with pytest.raises(EngineError, match="train_data gave no batch in epoch 2") as caught:
@@ -77,27 +81,137 @@ def test_an_epoch_without_a_batch_is_refused() -> None:
     assert "a generator can be read once only" in caught.value.next_step
 
 
-def test_data_of_the_wrong_type_is_refused() -> None:
-    with pytest.raises(EngineError, match="train_data is a int"):
-        Feed(5)
-
-
-def test_a_batch_size_is_set_where_it_is_taken_and_only_there() -> None:
-    Feed([1]).check_batch_size(None)
-    Feed(lambda batch_size: [1]).check_batch_size(3)
-    Feed(lambda batch_size=2: [1]).check_batch_size(None)
-    with pytest.raises(SettingsError, match="batch_size=3 for train_data that does not take it"):
-        Feed([1]).check_batch_size(3)
-    with pytest.raises(SettingsError, match="no batch_size, and train_data asks for it"):
-        Feed(lambda batch_size: [1]).check_batch_size(None)
-
-
-def test_tensors_anywhere_in_a_batch_are_moved() -> None:
-    pair = namedtuple("pair", "x y")
-    tensor = torch.zeros(2)
-    feed = Feed([{"a": tensor, "b": [tensor, "text", 3], "c": pair(tensor, (tensor,))}], device=torch.device("meta"))
+def test_batches_are_moved_when_they_are_fetched() -> None:
+    feed = Feed(DataSource([{"a": torch.zeros(2)}]), device=torch.device("meta"))
     feed.open(1, None)
-    batch = feed.peek()
-    moved = [batch["a"], batch["b"][0], batch["c"].x, batch["c"].y[0]]
-    assert [tensor.device.type for tensor in moved] == ["meta"] * 4
-    assert batch["b"][1:] == ["text", 3]
+    assert feed.peek()["a"].device.type == "meta"
+
+
+SAMPLES = range(23)
+
+
+def sliced(*, epoch, batch_size, start):
+    """Samples in an order that depends on the epoch alone."""
+    order = [epoch * 100 + (7 * index) % len(SAMPLES) for index in SAMPLES]
+    return [order[first : first + batch_size] for first in range(start, len(order), batch_size)]
+
+
+def delivered(feed: Feed, count: int) -> list[int]:
+    return [sample for batch in feed.take(count) for sample in batch]
+
+
+@given(windows=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 4), st.booleans()), max_size=12))
+def test_no_sample_is_lost_or_repeated_whatever_the_batch_sizes(windows: list[tuple[int, int, bool]]) -> None:
+    """Window after window: perhaps another batch size, perhaps a stop and a new feed from the saved state."""
+    feed = Feed(DataSource(sliced))
+    feed.open(1, 3)
+    seen: list[int] = []
+    batches = 0
+    for batch_size, window, stop in windows:
+        if feed.exhausted:
+            break
+        ahead = feed.peek()
+        assert feed.use(feed.source, batch_size)
+        assert feed.peek() is ahead  # what was fetched is delivered as it is
+        taken = feed.take(window)
+        batches += len(taken)
+        seen += [sample for batch in taken for sample in batch]
+        if stop and not feed.exhausted:
+            state = feed.state_dict()
+            feed = Feed(DataSource(sliced))
+            feed.load_state_dict(state)
+            feed.open(1, batch_size, batch=batches)
+    assert seen + delivered(feed, 99) == sliced(epoch=1, batch_size=99, start=0)[0]
+
+
+def test_a_new_batch_size_acts_on_the_next_batch_that_is_fetched() -> None:
+    asked = []
+
+    def data(epoch, batch_size, start):
+        asked.append((epoch, batch_size, start))
+        return sliced(epoch=epoch, batch_size=batch_size, start=start)
+
+    feed = Feed(DataSource(data))
+    feed.open(1, 4)
+    assert feed.length == 6
+    assert [len(batch) for batch in feed.take(2)] == [4, 4]
+    feed.peek()
+    for batch_size in (9, 5):
+        assert feed.use(feed.source, batch_size)
+    assert asked == [(1, 4, 0)]  # nothing is made before it is needed
+    assert [len(batch) for batch in feed.take(9)] == [4, 5, 5, 1]
+    assert asked == [(1, 4, 0), (1, 5, 12)]
+    assert feed.length == 3 + 3
+    assert feed.exhausted
+    assert feed.use(feed.source, 4)
+    assert feed.exhausted
+    assert asked[2:] == [(1, 4, 12 + 3 * 5)]  # past the end: no more samples
+
+
+def test_a_factory_that_names_no_start_keeps_its_batch_size_inside_the_epoch() -> None:
+    for data in (lambda batch_size: sliced(epoch=1, batch_size=batch_size, start=0), lambda **given: sliced(**given)):
+        feed = Feed(DataSource(data))
+        feed.open(1, 8)
+        assert feed.use(feed.source, 8)
+        assert not feed.use(feed.source, 5)
+        assert [len(batch) for batch in feed.take(9)] == [8, 8, 7]
+        feed.close()
+        feed.open(2, 5)
+        assert len(feed.peek()) == 5
+
+
+def test_other_data_takes_over_from_the_next_batch_that_is_fetched() -> None:
+    feed = Feed(DataSource(["a", "b", "c"]))
+    feed.open(1, None)
+    feed.take(1)
+    assert feed.peek() == "b"
+    assert feed.use(DataSource(["x", "y"]), None)
+    assert list(feed.take(9)) == ["b", "x", "y"]
+    assert feed.length == 2 + 2
+    assert feed.state_dict() == {"batch_size": None, "start": None, "batches": 2}
+    feed.close()
+    feed.open(2, None)
+    assert list(feed.take(9)) == ["x", "y"]
+
+
+def test_other_data_that_names_start_goes_on_where_the_old_data_was() -> None:
+    feed = Feed(DataSource(sliced))
+    feed.open(1, 4)
+    seen = delivered(feed, 2)
+    other = DataSource(lambda epoch, batch_size, start: sliced(epoch=epoch, batch_size=batch_size, start=start))
+    feed.check_source(other)
+    assert feed.use(other, 6)
+    assert seen + delivered(feed, 99) == sliced(epoch=1, batch_size=99, start=0)[0]
+
+
+def test_other_data_cannot_go_on_at_a_sample_whose_number_is_not_known() -> None:
+    feed = Feed(DataSource(["a", "b", "c"]))
+    feed.check_source(DataSource(sliced))
+    feed.open(1, None)
+    feed.check_source(DataSource(["x"]))
+    with pytest.raises(SettingsError, match="train_data that names `start`, inside epoch 1") as caught:
+        feed.check_source(DataSource(sliced))
+    assert "return it from an epoch callback" in caught.value.next_step
+
+
+def test_a_position_counts_samples_where_the_batch_size_is_known() -> None:
+    assert Position(4, 8, 3).samples == 20
+    assert Position(None, 8, 0).samples == 8
+    assert Position(None, 8, 3).samples is None
+    assert Position(4, None, 3).samples is None
+
+
+def test_a_factory_that_fails_is_asked_again() -> None:
+    answers = [ValueError("busy"), [1, 2]]
+
+    def data():
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    feed = Feed(DataSource(data))
+    with pytest.raises(ValueError, match="busy"):
+        feed.open(1, None)
+    feed.open(1, None)
+    assert list(feed.take(9)) == [1, 2]

@@ -13,6 +13,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from growkit.train import Runtime, Settings
 from growkit.train.arguments import SignatureCall
+from growkit.train.data_source import DataSource
 from growkit.train.feed import Feed
 from growkit.train.flow_automatic import AutomaticFlow
 from growkit.train.window import Window
@@ -75,7 +76,7 @@ def test_the_gradients_of_a_window_are_those_of_its_mean_loss(
     optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
     state = FlowState(net, optimizer)
     flow = AutomaticFlow(state, SignatureCall(square, ("model", "batch"), "train_step"))  # type: ignore[arg-type]
-    feed = Feed(batches)
+    feed = Feed(DataSource(batches))
     feed.open(1, None)
     while not feed.exhausted:
         window = list(feed.take(accumulate))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from torch import nn
 
-from growkit.errors import SettingsError
+from growkit.errors import EngineError, SettingsError
 from growkit.train import Runtime, Settings
 from growkit.train.run_state import OFFERED_TO_CALLBACKS, OFFERED_TO_TRAIN_STEP
 
@@ -55,6 +55,24 @@ def test_a_row_every_few_steps_and_one_for_the_rest(make_engine: Any, loss_of: A
 def test_a_batch_size_that_nothing_takes_is_refused_as_an_update(make_engine: Any) -> None:
     state = make_engine()._state
     with pytest.raises(SettingsError, match="batch_size=4 for train_data that does not take it"):
-        state.checked_settings({"batch_size": 4})
-    assert state.checked_settings({"log_every": 4}) == Settings(log_every=4)
+        state.checked_updates({"batch_size": 4})
+    assert state.checked_updates({"log_every": 4}) == (Settings(log_every=4), state.feed.source)
     assert state.settings == Settings()
+
+
+def test_other_data_is_checked_with_the_batch_size_beside_it(make_engine: Any, batches: Any) -> None:
+    def data(batch_size):
+        raise AssertionError("only checked")
+
+    state = make_engine()._state
+    source = state.feed.source
+    assert state.checked_updates({"train_data": batches})[1] is source  # the same object: nothing new
+    settings, other = state.checked_updates({"train_data": data, "batch_size": 4})
+    assert (settings.batch_size, other.given) == (4, data)
+    with pytest.raises(SettingsError, match="no batch_size, and train_data asks for it"):
+        state.checked_updates({"train_data": data})
+    with pytest.raises(SettingsError, match="batch_size=4 for train_data that does not take it"):
+        state.checked_updates({"train_data": [1], "batch_size": 4})
+    with pytest.raises(EngineError, match="train_data is a int"):
+        state.checked_updates({"train_data": 5})
+    assert state.feed.source is source

@@ -1,6 +1,7 @@
 """What callbacks return."""
 
 import pytest
+import torch
 from torch import nn
 
 from growkit.errors import EngineError, SettingsError
@@ -65,3 +66,14 @@ def test_two_models_are_refused() -> None:
 def test_two_values_of_one_setting_are_refused() -> None:
     with pytest.raises(SettingsError, match=r"learning_rate is set to 0\.1 and to 0\.2"):
         merge_returns([StepCallbackReturn(config_updates={"learning_rate": rate}) for rate in (0.1, 0.2)])
+
+
+def test_one_value_given_twice_is_one_whatever_its_type() -> None:
+    tensors = [torch.zeros(2)]
+    one = StepCallbackReturn(config_updates={"train_data": tensors, "batch_size": 4})
+    other = StepCallbackReturn(config_updates={"train_data": tensors, "batch_size": 4})
+    merged = merge_returns([one, other])
+    assert merged is not None
+    assert merged.config_updates == {"train_data": tensors, "batch_size": 4}
+    with pytest.raises(SettingsError, match="train_data is set to"):
+        merge_returns([one, StepCallbackReturn(config_updates={"train_data": [torch.zeros(2)]})])

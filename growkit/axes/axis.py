@@ -92,7 +92,7 @@ class Axis:
     passages: tuple[Passage, ...] = ()
     locks: tuple[Lock, ...] = ()
     admits: tuple[str, ...] = ()
-    """What the axis admits, in words: `copy to a multiple of 4`."""
+    """What the axis admits, in words: `multiples of 4 (copy)`."""
 
     @property
     def locked(self) -> bool:

@@ -50,15 +50,14 @@ def admits(axis: Axis) -> tuple[str, ...]:
     """What the axis admits, in words; empty if it admits nothing."""
     if axis.locked or _unmade(axis):
         return ()
-    found = []
+    sizes = {"any size": 2 * axis.size + 1, f"multiples of {axis.size}": 2 * axis.size}
+    found: dict[str, list[str]] = {}
     for name, method in METHODS.items():
-        sizes = [axis.size * 2 + 1, axis.size * 2]
-        free, multiple = (not any(refusals(axis, method.make(axis.size, size, ""))) for size in sizes)
-        if free:
-            found.append(f"{name} to any size")
-        elif multiple:
-            found.append(f"{name} to a multiple of {axis.size}")
-    return tuple(found)
+        for words, size in sizes.items():
+            if not any(refusals(axis, method.make(axis.size, size, ""))):
+                found.setdefault(words, []).append(name)
+                break
+    return tuple(f"{words} ({', '.join(names)})" for words, names in found.items())
 
 
 def annotate(table: AxisTable) -> AxisTable:

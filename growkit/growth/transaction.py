@@ -69,7 +69,7 @@ def commit(
         held |= {p for group in optimizer.param_groups for p in group["params"]}
     parameters = dict(model.named_parameters())
     grown = {moved(name, resolved.plan.depth) for name in resolved.edits}
-    changes.renames = {old: new for old in names if (new := moved(old, resolved.plan.depth)) != old}
+    changes.renames = {name: now for name in names if (now := moved(name, resolved.plan.depth)) != name}
     changes.new_parameters = tuple(name for name, p in parameters.items() if p in sources)
     if optimizers:
         changed = {name: p for name, p in parameters.items() if name in grown or p in sources}

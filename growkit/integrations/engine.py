@@ -28,8 +28,8 @@ class Growth:
     """Grows the model of an engine when a callback asks for it.
 
     `example_inputs`, `layouts`, `call`: as in `growkit.discover`, which runs once when training starts, before
-    the model is wrapped. `seed`: of all draws; each growth has its own. `new_state`, `rollback`: as in
-    `growkit.grow`.
+    the model is wrapped; again only for another model, or one that was changed between two fits. `seed`: of all
+    draws; each growth has its own. `new_state`, `rollback`: as in `growkit.grow`.
 
     >>> engine = Engine(model, train_step, data, optimizers=opt, callbacks=[widen_at_1000],
     ...                 services={"growth": gk.Growth(example_inputs=x)})  # doctest: +SKIP
@@ -54,6 +54,7 @@ class Growth:
         self._runtime: Runtime | None = None
         self._table: AxisTable | None = None
         self._change: StepCallbackReturn | None = None
+        self._known: tuple[nn.Module, Mapping[str, torch.Size]] | None = None
 
     @property
     def table(self) -> AxisTable:
@@ -101,15 +102,20 @@ class Growth:
         if self.layouts is not None:
             self.layouts = {report.renames.get(tensor, tensor): text for tensor, text in self.layouts.items()}
         self._table = report.table
+        self._known = _structure(runtime.model)
         self.done[name] = plan
         self.reports.append(report)
         self._change = StepCallbackReturn(updated_model=runtime.model, config_updates=updates)
         return self._change
 
     def attach(self, runtime: Runtime) -> None:
-        """Takes over the model that the engine trains."""
+        """Takes over the model that the engine trains; its axes are discovered if they are not known already."""
+        structure = _structure(runtime.model)
+        known = self._known is not None and self._known[0] is runtime.model and self._known[1] == structure[1]
+        if not known:
+            self._table = discover(runtime.model, self.example_inputs, layouts=self.layouts, call=self.call)
+            self._known = structure
         self._runtime = runtime
-        self._table = discover(runtime.model, self.example_inputs, layouts=self.layouts, call=self.call)
 
     def take_change(self) -> StepCallbackReturn | None:
         """The change since the last call."""
@@ -130,6 +136,11 @@ class Growth:
         done = state["done"]
         assert isinstance(done, Mapping)
         self.done = {name: Plan.from_json(text) for name, text in done.items()}
+
+
+def _structure(model: nn.Module) -> tuple[nn.Module, Mapping[str, torch.Size]]:
+    """What tells whether a table of axes still holds: the module, and the shapes of its parameters."""
+    return model, {name: parameter.shape for name, parameter in model.named_parameters()}
 
 
 def request_growth(

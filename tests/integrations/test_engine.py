@@ -1,0 +1,178 @@
+"""Growth as a service of the engine."""
+
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+from torch import nn
+
+import growkit as gk
+from growkit.errors import EngineError, GrowkitError, NameLookupError, SettingsError
+from growkit.integrations import engine as integration
+from growkit.testing import assert_function_preserved
+from growkit.train import Engine, Runtime
+
+X = torch.linspace(-1, 1, 15, dtype=torch.float64).reshape(5, 3)
+
+
+def build(width: int = 4) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(3, width), nn.Tanh(), nn.Linear(width, 1)).double()
+
+
+def make_engine(growth: gk.Growth, callbacks: Any = (), model: Any = None, **given: Any) -> Engine:
+    return Engine(
+        model or build(),
+        lambda model, batch: model(batch).square().mean(),
+        [X] * 4,
+        optimizers=lambda model: torch.optim.Adam(model.parameters()),
+        callbacks=callbacks,
+        services={"growth": growth},
+        console=Console(quiet=True),
+        **given,
+    )
+
+
+@pytest.fixture
+def discoveries(monkeypatch: pytest.MonkeyPatch) -> list[nn.Module]:
+    """The models that were discovered."""
+    seen: list[nn.Module] = []
+    original = integration.discover
+
+    def counted(model: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        seen.append(model)
+        return original(model, *args, **kwargs)
+
+    monkeypatch.setattr(integration, "discover", counted)
+    return seen
+
+
+def widen_at(step: int, width: int) -> Any:
+    def callback(growth, **now):
+        if now["step"] >= step:
+            return growth.request(f"to {width}", widen={"0.weight[0]": width})
+
+    return callback
+
+
+def test_a_model_is_discovered_once_however_often_it_is_fitted_and_grown(discoveries: list[nn.Module]) -> None:
+    engine = make_engine(gk.Growth(X), [widen_at(2, 6), widen_at(5, 9)])
+    for epochs in (1, 2, 3):
+        engine.fit(epochs)
+    assert engine.model[0].out_features == 9
+    assert discoveries == [engine.model]
+
+
+def test_a_model_changed_between_two_fits_is_discovered_again(discoveries: list[nn.Module]) -> None:
+    engine = make_engine(gk.Growth(X), [widen_at(4, 12)])
+    engine.fit(1)
+    gk.grow(engine.model, widen={"0.weight[0]": 6}, example_inputs=X, optimizers=engine.optimizer)
+    engine.fit(2)
+    assert engine.model[0].out_features == 12
+    assert len(discoveries) == 2
+
+
+def test_another_model_is_discovered(discoveries: list[nn.Module]) -> None:
+    first, second = build(), build()
+
+    def replace(step):
+        return gk.StepCallbackReturn(updated_model=second) if step == 1 else None
+
+    engine = make_engine(gk.Growth(X), [replace, widen_at(2, 6)], first)
+    engine.fit(1)
+    assert [len(first[0].weight), len(second[0].weight)] == [4, 6]
+    assert discoveries == [first, second]
+
+
+def test_the_model_is_discovered_before_it_is_wrapped(discoveries: list[nn.Module]) -> None:
+    class Wrapper(nn.Module):
+        def __init__(self, inner: nn.Module):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            return self.inner(inputs)
+
+    engine = make_engine(gk.Growth(X), [widen_at(1, 6)], runtime=Runtime(wrap=Wrapper))
+    engine.fit(1)
+    assert discoveries == [engine.model]
+    assert engine.runtime.wrapped.inner is engine.model
+    assert engine.model[0].out_features == 6
+
+
+def test_a_name_is_grown_once_and_its_plan_and_report_are_kept() -> None:
+    growth = gk.Growth(X)
+    returned = []
+    callback = widen_at(1, 6)
+    engine = make_engine(growth, [lambda growth, step: returned.append(callback(growth, step=step))])
+    engine.fit(1)
+    assert [change is None for change in returned] == [True, False, True, True]
+    assert list(growth.done) == ["to 6"]
+    assert [report.verification.passed for report in growth.reports] == [True]
+
+
+def test_a_growth_that_is_refused_leaves_everything_and_training_can_go_on() -> None:
+    growth = gk.Growth(X)
+    refusals = []
+
+    def callback(growth, step):
+        for widen, updates in (({"2.weight[0]": 7, "nothing": 3}, {}), ({"0.weight[0]": 6}, {"lr": 1})):
+            try:
+                growth.request("wide", widen=widen, config_updates=updates)
+            except GrowkitError as error:
+                refusals.append(type(error))
+
+    engine = make_engine(growth, [callback])
+    engine.fit(max_steps=1)
+    assert refusals == [NameLookupError, SettingsError]
+    assert engine.model[0].out_features == 4
+    assert growth.done == {}
+
+
+def test_a_request_outside_of_training_is_refused() -> None:
+    with pytest.raises(EngineError, match="a request outside of training"):
+        gk.Growth(X).request("wide", widen={"0.weight[0]": 6})
+    with pytest.raises(EngineError, match="a Growth without a model"):
+        _ = gk.Growth(X).table
+
+
+def test_the_growths_are_replayed_on_a_fresh_model_from_a_saved_state() -> None:
+    growth = gk.Growth(X)
+    engine = make_engine(growth, [widen_at(1, 6), widen_at(2, 9)])
+    engine.fit(1)
+    other, fresh = gk.Growth(X), build()
+    other.load_state_dict(growth.state_dict())
+    other.replay(fresh)
+    assert list(other.done) == ["to 6", "to 9"]
+    assert [p.shape for p in fresh.parameters()] == [p.shape for p in engine.model.parameters()]
+
+
+def test_a_growth_in_training_keeps_the_function() -> None:
+    growth = gk.Growth(X, seed=3)
+    before: list[nn.Module] = []
+
+    def grow_at_one(model, step, growth):
+        if step == 1:
+            before.append(build_like(model))
+            return growth.request("both", widen={"0.weight[0]": 6})
+
+    engine = make_engine(growth, [grow_at_one])
+    engine.fit(max_steps=1)
+    engine.optimizer.param_groups[0]["lr"] = 0.0
+    engine.fit(max_steps=2)
+    assert_function_preserved(before[0], engine.model, X)
+
+
+def build_like(model: nn.Module) -> nn.Sequential:
+    copy = build()
+    copy.load_state_dict(model.state_dict())
+    return copy
+
+
+def test_request_growth_grows_and_returns_the_change() -> None:
+    model = build()
+    plan = gk.make_plan(gk.discover(model, X), widen={"0.weight[0]": 6})
+    change = gk.request_growth(model, plan, example_inputs=X, config_updates={"learning_rate": 0.1})
+    assert change.updated_model is model
+    assert change.config_updates == {"learning_rate": 0.1}
+    assert model[0].out_features == 6

@@ -11,6 +11,7 @@ from growkit.errors import EngineError
 from growkit.train.arguments import SignatureCall
 from growkit.train.callbacks import Callbacks
 from growkit.train.epoch_loop import EpochLoop
+from growkit.train.evaluation import Evaluation
 from growkit.train.fit_loop import FitLoop
 from growkit.train.flow_automatic import AutomaticFlow
 from growkit.train.run_state import OFFERED_TO_TRAIN_STEP, RunState
@@ -41,14 +42,16 @@ def check_features(train_step: object, optimizers: object) -> None:
         )
 
 
-def compose(state: RunState, train_step: Callable[..., object], callbacks: Callbacks) -> FitLoop:
+def compose(
+    state: RunState, train_step: Callable[..., object], callbacks: Callbacks, evaluation: Evaluation
+) -> FitLoop:
     """The chain of loops for a run: FitLoop -> EpochLoop -> AutomaticFlow.
 
     Raises: EngineError for a train step whose parameters cannot be filled.
     """
     call = SignatureCall(train_step, (*OFFERED_TO_TRAIN_STEP, *state.services), "train_step")
     flow = AutomaticFlow(state, call)
-    return FitLoop(state, EpochLoop(state, flow, callbacks))
+    return FitLoop(state, EpochLoop(state, flow, callbacks), evaluation)
 
 
 def chain_text(loop: object) -> str:

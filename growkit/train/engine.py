@@ -14,6 +14,7 @@ from growkit.train.arguments import SignatureCall
 from growkit.train.callbacks import Callbacks
 from growkit.train.compose import chain_text, check_features, compose
 from growkit.train.data_source import DataSource, TrainData
+from growkit.train.evaluation import EvalStep, Evaluation
 from growkit.train.feed import Feed
 from growkit.train.learning_rate import check_learning_rate, set_learning_rate
 from growkit.train.metrics import Metrics, Row
@@ -43,6 +44,7 @@ class Engine:
     epoch_callbacks: functions that run once at the start of each epoch, before its first batch is
         fetched and before the step callbacks; they get the same without `batch`.
     services: by name, such as `{"growth": gk.Growth(...)}`.
+    eval_step, eval_data: as `train_step` and `train_data`, for `evaluate` and `Settings(evaluate_every=...)`.
     run_dir: folder for `metrics.jsonl`.
     console: where bars, or plain lines, are written; standard error unless given.
 
@@ -63,6 +65,8 @@ class Engine:
         callbacks: Sequence[object] = (),
         epoch_callbacks: Sequence[Callable[..., object]] = (),
         services: Mapping[str, Service] | None = None,
+        eval_step: EvalStep | None = None,
+        eval_data: TrainData | None = None,
         run_dir: str | Path | None = None,
         runtime: Runtime | None = None,
         console: Console | None = None,
@@ -88,7 +92,11 @@ class Engine:
             metrics_file=None if run_dir is None else Path(run_dir) / "metrics.jsonl",
         )
         self.runtime.let_engine_check(self._state.checked_updates)
-        self._loop = compose(self._state, train_step, Callbacks(callbacks, epoch_callbacks, service_names=services))
+        self._evaluation = Evaluation(self._state, eval_step, eval_data)
+        self._state.can_evaluate = self._evaluation.is_complete
+        self._state.check_evaluation(settings)
+        called = Callbacks(callbacks, epoch_callbacks, service_names=services)
+        self._loop = compose(self._state, train_step, called, self._evaluation)
         if settings.learning_rate is not None:
             check_learning_rate(self.runtime.optimizer, self.runtime.schedulers, settings.learning_rate)
             set_learning_rate(self.runtime.optimizer, self.runtime.schedulers, settings.learning_rate)
@@ -123,6 +131,11 @@ class Engine:
         """One row for every `log_every` steps, and one for the rest at the end of a fit."""
         return self._state.history
 
+    @property
+    def evaluations(self) -> list[Row]:
+        """One row for every evaluation; its results are named `eval_<name>`."""
+        return self._state.evaluations
+
     def fit(self, epochs: int | None = None, *, max_steps: int | None = None) -> None:
         """Trains until `epochs` epochs or `max_steps` batches are done in all, whichever comes first.
 
@@ -133,8 +146,7 @@ class Engine:
         """
         _check_limits(epochs, max_steps)
         state = self._state
-        if state.metrics_file is not None:
-            state.metrics_file.parent.mkdir(parents=True, exist_ok=True)
+        state.make_folder()
         state.watch.check_followed()
         self.runtime.drop_wrapper()
         for service in state.services.values():
@@ -149,6 +161,21 @@ class Engine:
                 state.log()
         finally:
             state.display.stop()
+
+    def evaluate(self, data: TrainData | None = None, *, step: EvalStep | None = None) -> dict[str, float]:
+        """The mean of each metric that the eval step returns over the batches of the eval data.
+
+        The step returns one number, called `loss`, or a dict of numbers. If the dict holds `count`, a
+        batch weighs that much, and the counts' sum is in the result; else all batches weigh the same.
+        It gets what a train step gets, with the model unwrapped and in eval mode, without gradients.
+        Modes and random numbers are as before afterwards. The result is also a row of `evaluations`
+        and of the metrics file, under `eval_<name>`, and is `metrics.evaluation` for callbacks.
+
+        data, step: instead of the engine's own `eval_data` and `eval_step`.
+
+        Raises: EngineError, SettingsError.
+        """
+        return self._evaluation.run(data, step)
 
     def explain(self) -> None:
         """Prints the loops of this run, from the outermost to the innermost."""

@@ -1,13 +1,16 @@
-"""What the train steps reported: the last values, running means, rows for a file."""
+"""What train and eval steps reported: the last values, means, rows for a file."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+
+from growkit.errors import EngineError
 
 Row = dict[str, float | int]
 
@@ -21,6 +24,8 @@ class Metrics:
     def __init__(self) -> None:
         self._last: dict[str, torch.Tensor | float] = {}
         self._since_row: dict[str, list[torch.Tensor | float]] = {}
+        self.evaluation: dict[str, float] = {}
+        """Results of the last evaluation; empty before the first."""
 
     def record(self, values: Mapping[str, torch.Tensor | float]) -> None:
         """Adds the values of one step."""
@@ -48,6 +53,42 @@ class Metrics:
         values: Row = {**self.last, **{f"{name}_mean": value for name, value in self.mean.items()}}
         self._since_row.clear()
         return values
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What an eval step measured on one batch."""
+
+    values: Mapping[str, torch.Tensor | float]
+    """Means over the batch, detached."""
+    count: torch.Tensor | float | None = None
+    """What they are means over, such as samples or frames; None where the step does not say."""
+
+
+def weighted_means(measured: Sequence[Measurement]) -> dict[str, float]:
+    """The mean of each value over all batches, each weighing as much as its count; and the counts' sum as `count`.
+
+    Without counts every batch weighs the same. A value that some batches lack is averaged over the others.
+
+    Raises: EngineError for counts of some batches only, or that are no weights.
+    """
+    counted = [batch.count is not None for batch in measured]
+    if any(counted) and not all(counted):
+        raise EngineError(
+            f"eval_step returned a count for {sum(counted)} of {len(counted)} batches",
+            "a count for every batch, or for none",
+            "return count=... in every dict",
+        )
+    weights = [1.0 if batch.count is None else float(batch.count) for batch in measured]
+    if not all(math.isfinite(weight) and weight >= 0 for weight in weights):
+        raise EngineError(f"counts {weights[:4]} of eval_step", "finite numbers >= 0", "return the number of samples")
+    results = {}
+    for name in dict.fromkeys(name for batch in measured for name in batch.values):
+        parts = [(float(b.values[name]), w) for b, w in zip(measured, weights, strict=True) if w and name in b.values]
+        if not parts:
+            raise EngineError(f"no sample for the metric {name!r}", "a count above 0", "evaluate on more data")
+        results[name] = math.fsum(value * w for value, w in parts) / math.fsum(w for _, w in parts)
+    return {**results, "count": math.fsum(weights)} if any(counted) else results
 
 
 def append_json_line(path: Path, row: Mapping[str, float | int]) -> None:

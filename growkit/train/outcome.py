@@ -1,4 +1,4 @@
-"""What a train step returned, in one form."""
+"""What a train step or an eval step returned, in one form."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 import torch
 
 from growkit.errors import EngineError
+from growkit.train.metrics import Measurement
 
 RESERVED = ("epoch", "step", "updates", "learning_rate", "parameters")
 """Names that a row of metrics has for itself."""
 
 _ALLOWED = "a scalar loss tensor, or a dict with the key 'loss' and scalar metrics beside it"
+_ALLOWED_IN_EVAL = "one number, or a dict of numbers, with `count` for what they are means over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,26 @@ def as_outcome(result: object) -> Outcome:
         )
     metrics: dict[str, torch.Tensor | float] = {"loss": loss.detach().reshape(())}
     for name, value in others.items():
-        metrics[name] = _scalar(name, value)
+        metrics[name] = _scalar(name, value, _ALLOWED)
     return Outcome(loss.reshape(()), metrics)
 
 
-def _scalar(name: str, value: object) -> torch.Tensor | float:
+def as_measurement(result: object) -> Measurement:
+    """The measurement for an eval step's return value: one number, called `loss`, or a dict of numbers.
+
+    `count` in the dict says over how many samples the other numbers are means.
+
+    Raises: EngineError.
+    """
+    given = dict(result) if isinstance(result, Mapping) else {"loss": result}
+    values = {str(name): _scalar(str(name), value, _ALLOWED_IN_EVAL) for name, value in given.items()}
+    count = values.pop("count", None)
+    if not values:
+        raise EngineError("eval_step returned no metric", _ALLOWED_IN_EVAL, "return at least one number")
+    return Measurement(values, count)
+
+
+def _scalar(name: str, value: object, allowed: str) -> torch.Tensor | float:
     if name in RESERVED:
         raise EngineError(
             f"a metric named {name!r}", f"any name but {', '.join(RESERVED)}", "give the metric another name"
@@ -75,4 +92,4 @@ def _scalar(name: str, value: object) -> torch.Tensor | float:
     if isinstance(value, int | float):
         return float(value)
     shape = f" of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else ""
-    raise EngineError(f"the metric {name!r} is a {type(value).__name__}{shape}", _ALLOWED, "return one number for it")
+    raise EngineError(f"the metric {name!r} is a {type(value).__name__}{shape}", allowed, "return one number for it")

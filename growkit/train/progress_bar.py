@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from rich.console import Console
@@ -27,6 +28,12 @@ class Display(Protocol):
 
     def message(self, text: str) -> None:
         """Something happened that is worth a line."""
+
+    def evaluation(self, length: int | None) -> AbstractContextManager[Callable[[], None]]:
+        """An evaluation over so many batches goes on inside the context; what it gives is called after each."""
+
+    def evaluated(self, row: Mapping[str, float | int]) -> None:
+        """A row of an evaluation was logged."""
 
     def stop(self) -> None:
         """The fit ended, or was interrupted."""
@@ -57,32 +64,33 @@ class LineDisplay:
         """Prints the text, without markup and unwrapped."""
         _print(self._console, text)
 
+    @contextmanager
+    def evaluation(self, length: int | None) -> Iterator[Callable[[], None]]:
+        """Prints nothing."""
+        yield lambda: None
+
+    def evaluated(self, row: Mapping[str, float | int]) -> None:
+        """Prints the row."""
+        self.message(row_text(row))
+
     def stop(self) -> None:
         """Prints nothing."""
 
 
 class BarDisplay:
-    """A bar for the whole fit, a bar for the epoch; messages scroll by above them."""
+    """A bar for the whole fit, one for the epoch, one for evaluations; messages scroll by above them."""
 
     def __init__(self, console: Console):
         self._console = console
         self._bars: Bars | None = None
         self._fit = self._epoch = TaskID(0)
+        self._evaluation: TaskID | None = None
         self._by_steps = False
         self._shown_epoch = self._in_epoch = 0
 
     def start(self, progress: Progress, *, epochs: int | None, max_steps: int | None) -> None:
         """Shows the bars: the upper one counts steps if they are limited, else epochs."""
-        self._bars = Bars(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[text]}"),
-            console=self._console,
-            # Output that goes to a file must not end up in the terminal.
-            redirect_stdout=sys.stdout.isatty(),
-        )
+        self._bars = _bars(self._console)
         self._by_steps = max_steps is not None
         done = progress.step if self._by_steps else progress.epoch - 1
         total = max_steps if self._by_steps else epochs
@@ -114,11 +122,44 @@ class BarDisplay:
         """Prints a line above the bars."""
         _print(self._console, text)
 
+    @contextmanager
+    def evaluation(self, length: int | None) -> Iterator[Callable[[], None]]:
+        """A bar below the others, or alone where nothing is being fitted."""
+        alone = self._bars is None
+        bars = self._bars = self._bars or _bars(self._console)
+        if self._evaluation is None:
+            self._evaluation = bars.add_task("evaluation", total=length, text="")
+        bars.reset(self._evaluation, total=length)
+        task = self._evaluation
+        try:
+            bars.start()
+            yield lambda: bars.advance(task)
+        finally:
+            if alone:
+                self.stop()
+
+    def evaluated(self, row: Mapping[str, float | int]) -> None:
+        """Prints the row above the bars."""
+        self.message(row_text(row))
+
     def stop(self) -> None:
         """Leaves the bars as they are and gives the terminal back."""
         if self._bars is not None:
             self._bars.stop()
-            self._bars = None
+            self._bars = self._evaluation = None
+
+
+def _bars(console: Console) -> Bars:
+    return Bars(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[text]}"),
+        console=console,
+        # Output that goes to a file must not end up in the terminal.
+        redirect_stdout=sys.stdout.isatty(),
+    )
 
 
 def row_text(row: Mapping[str, float | int]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from growkit.errors import SettingsError
 from growkit.train.config_updates import updated_settings
 from growkit.train.data_source import DataSource
 from growkit.train.feed import Feed
@@ -37,6 +38,9 @@ class RunState:
     metrics: Metrics = field(default_factory=Metrics)
     progress: Progress = field(default_factory=Progress)
     history: list[Row] = field(default_factory=list)
+    evaluations: list[Row] = field(default_factory=list)
+    can_evaluate: bool = False
+    """Whether an eval step and eval data were given."""
 
     def offered_to_train_step(self, batch: Any) -> dict[str, object]:
         """Values of `OFFERED_TO_TRAIN_STEP` and the services; the model is the wrapped one."""
@@ -75,7 +79,25 @@ class RunState:
             source = DataSource(data)  # type: ignore[arg-type]
         source.check_batch_size(changed.batch_size)
         self.feed.check_source(source)
+        self.check_evaluation(changed)
         return changed, source
+
+    def check_evaluation(self, settings: Settings) -> None:
+        """Whether the evaluations that the settings ask for can be done.
+
+        Raises: SettingsError.
+        """
+        if settings.evaluate_every is not None and not self.can_evaluate:
+            raise SettingsError(
+                f"evaluate_every={settings.evaluate_every} without an eval step and data",
+                "evaluate_every where the Engine was given eval_step and eval_data",
+                "pass Engine(eval_step=..., eval_data=...), or leave evaluate_every out",
+            )
+
+    def make_folder(self) -> None:
+        """Makes the folder of the metrics file: before work begins that a wrong path would waste."""
+        if self.metrics_file is not None:
+            self.metrics_file.parent.mkdir(parents=True, exist_ok=True)
 
     def log(self) -> None:
         """Adds a row of metrics to history, file and display.
@@ -92,6 +114,23 @@ class RunState:
             "parameters": self.watch.parameter_count,
         }
         self.history.append(row)
+        self._write(row)
+        self.display.row(row)
+
+    def log_evaluation(self, results: Mapping[str, float]) -> None:
+        """Adds a row of results, under `eval_<name>`, to evaluations, file and display."""
+        self.metrics.evaluation = dict(results)
+        row: Row = {
+            "epoch": self.progress.last_epoch,
+            "step": self.progress.step,
+            "updates": self.progress.updates,
+            **{f"eval_{name}": value for name, value in results.items()},
+            "parameters": self.watch.parameter_count,
+        }
+        self.evaluations.append(row)
+        self._write(row)
+        self.display.evaluated(row)
+
+    def _write(self, row: Row) -> None:
         if self.metrics_file is not None:
             append_json_line(self.metrics_file, row)
-        self.display.row(row)

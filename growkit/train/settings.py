@@ -32,6 +32,9 @@ class Settings:
     an epoch callback it acts on the epoch about to start."""
     log_every: int = 50
     """Steps (batches) between two rows of metrics. An update acts at once."""
+    evaluate_every: int | None = None
+    """Epochs between two evaluations, each after the last batch of its epoch; None: only `engine.evaluate()`.
+    An update acts at once."""
     user: Mapping[str, object] = field(default_factory=dict)
     """Keys of your own, with any values. Config updates name them like settings; callbacks and train
     steps read them as `config.user["key"]`. An update acts at once."""
@@ -43,6 +46,8 @@ class Settings:
         if self.batch_size is not None:
             _check_count("batch_size", self.batch_size, "a whole number >= 1, or None")
         _check_count("log_every", self.log_every, "a whole number >= 1")
+        if self.evaluate_every is not None:
+            _check_count("evaluate_every", self.evaluate_every, "a whole number >= 1, or None")
         _check_user(self.user)
         object.__setattr__(self, "user", dict(self.user))
 

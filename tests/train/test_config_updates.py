@@ -24,7 +24,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_one() -> None:
     assert str(caught.value) == (
         "the setting 'learnin_rate'\n"
         "  allowed: the settings learning_rate, accumulate_steps, gradient_clip_norm, batch_size, "
-        "log_every, train_data\n"
+        "log_every, evaluate_every, train_data\n"
         "  next step: write 'learning_rate'"
     )
 
@@ -38,6 +38,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_one() -> None:
         ("accumulate_grad_batches", "write 'accumulate_steps'"),
         ("accum_grad_multiple_step", "write 'accumulate_steps'"),
         ("gradient_accumulation_steps", "write 'accumulate_steps'"),
+        ("check_val_every_n_epoch", "write 'evaluate_every'"),
         ("train_dataloader", "write 'train_data'"),
         ("zzz", "remove it, or declare it in Settings(user={...})"),
         ("user", "write the keys of user themselves"),
@@ -72,7 +73,7 @@ def test_a_misspelt_key_of_the_users_is_refused_with_the_nearest_one() -> None:
     with pytest.raises(SettingsError) as caught:
         updated_settings(Settings(user={"max_length": 9}), {"max_lenght": 20}, optimizer=optimizer, schedulers=())
     assert caught.value.next_step == "write 'max_length'"
-    assert caught.value.allowed.endswith("log_every, train_data, max_length")
+    assert caught.value.allowed.endswith("evaluate_every, train_data, max_length")
 
 
 def test_the_data_is_no_setting() -> None:

@@ -46,3 +46,32 @@ def test_the_loops_go_on_from_their_state(make_engine: Any, stop: int) -> None:
     assert second.progress == first.progress
     for one, other in zip(first.model.parameters(), second.model.parameters(), strict=True):
         assert torch.equal(one, other)
+
+
+def test_evaluations_come_after_the_last_batch_of_their_epoch(make_engine: Any, loss_of: Any) -> None:
+    calls: list[tuple[str, int, int]] = []
+
+    def train_step(model, batch, epoch, step):
+        calls.append(("train", epoch, step))
+        return loss_of(model, batch)
+
+    def eval_step(epoch, step):
+        calls.append(("evaluate", epoch, step))
+        return 0.0
+
+    engine = make_engine(
+        train_step=train_step,
+        epoch_callbacks=[lambda epoch, step: calls.append(("begin", epoch, step))],
+        eval_step=eval_step,
+        eval_data=[0],
+        settings=Settings(evaluate_every=2),
+    )
+    for max_steps in (3, 10, 10, 12):
+        engine.fit(max_steps=max_steps)
+    assert [call for call in calls if call[0] != "train"] == [
+        ("begin", 1, 0),
+        ("begin", 2, 5),
+        ("evaluate", 2, 10),
+        ("begin", 3, 10),
+    ]
+    assert calls.index(("train", 2, 9)) < calls.index(("evaluate", 2, 10)) < calls.index(("train", 3, 10))

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from growkit.errors import EngineError
-from growkit.train.outcome import as_outcome
+from growkit.train.outcome import as_measurement, as_outcome
 
 
 def loss(value: float = 2.0) -> torch.Tensor:
@@ -50,4 +50,29 @@ def test_a_detached_outcome_holds_no_graph() -> None:
 def test_anything_else_is_refused(result: object, given: str) -> None:
     with pytest.raises(EngineError) as caught:
         as_outcome(result)
+    assert caught.value.given == given
+
+
+def test_a_measurement_is_one_number_or_a_dict_with_a_count() -> None:
+    alone = as_measurement(loss())
+    assert (alone.values, alone.count) == ({"loss": 2.0}, None)
+    assert not alone.values["loss"].requires_grad
+    assert as_measurement(1.5).values == {"loss": 1.5}
+    measured = as_measurement({"accuracy": torch.tensor([0.5]), "count": 12})
+    assert (measured.values, measured.count) == ({"accuracy": 0.5}, 12.0)
+
+
+@pytest.mark.parametrize(
+    ("result", "given"),
+    [
+        (None, "the metric 'loss' is a NoneType"),
+        (torch.zeros(3), "the metric 'loss' is a Tensor of shape (3,)"),
+        ({"count": 3}, "eval_step returned no metric"),
+        ({"loss": 1.0, "count": "many"}, "the metric 'count' is a str"),
+        ({"epoch": 1.0}, "a metric named 'epoch'"),
+    ],
+)
+def test_any_other_measurement_is_refused(result: object, given: str) -> None:
+    with pytest.raises(EngineError) as caught:
+        as_measurement(result)
     assert caught.value.given == given

@@ -3,6 +3,7 @@
 import io
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from growkit.train import Progress, Settings
@@ -54,3 +55,35 @@ def test_a_bar_that_stopped_ignores_what_comes_late() -> None:
     display.row({"loss_mean": 1.0})
     display.stop()
     assert output.getvalue() == ""
+
+
+def test_an_evaluation_has_a_bar_of_its_own_in_a_fit_and_alone(make_engine: Any) -> None:
+    for in_fit in (True, False):
+        output = io.StringIO()
+        console = Console(file=output, width=160, force_terminal=True, color_system=None)
+        every = 1 if in_fit else None
+        engine = make_engine(
+            console=console,
+            settings=Settings(evaluate_every=every),
+            eval_step=lambda: 0.25,
+            eval_data=[1, 2, 3],
+        )
+        if in_fit:
+            engine.fit(2)
+        else:
+            engine.evaluate()
+        last = output.getvalue().split("\r")[-1]
+        assert "evaluation" in last
+        assert "3/3" in last
+        assert ("epochs" in last) == in_fit
+        assert output.getvalue().count("eval_loss 0.25") == (2 if in_fit else 1)
+        assert console._live_stack == []
+
+
+def test_the_bars_are_taken_down_after_an_error_in_an_evaluation(make_engine: Any) -> None:
+    console = Console(file=io.StringIO(), force_terminal=True)
+    engine = make_engine(console=console, eval_step=lambda batch: 1 / batch, eval_data=[0])
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            engine.evaluate()
+        assert console._live_stack == []

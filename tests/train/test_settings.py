@@ -20,6 +20,7 @@ from growkit.train.settings import Settings
         ("gradient_clip_norm", float("inf"), "gradient_clip_norm=inf"),
         ("batch_size", 0, "batch_size=0"),
         ("log_every", True, "log_every=True (bool)"),
+        ("evaluate_every", 0, "evaluate_every=0"),
     ],
 )
 def test_a_value_out_of_range_or_of_the_wrong_type_is_refused(name: str, value: object, given: str) -> None:

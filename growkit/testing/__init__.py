@@ -2,7 +2,7 @@
 
 from growkit.testing.checks import assert_function_preserved, assert_unchanged
 from growkit.testing.randomise import randomise
-from growkit.testing.strategies import Case, Widening, conformers, mlps, widenings
+from growkit.testing.strategies import Case, Widening, conformers, deepenings, mlps, widenings
 
 __all__ = [
     "Case",
@@ -10,6 +10,7 @@ __all__ = [
     "assert_function_preserved",
     "assert_unchanged",
     "conformers",
+    "deepenings",
     "mlps",
     "randomise",
     "widenings",

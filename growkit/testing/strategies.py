@@ -15,6 +15,8 @@ from torch import Tensor, nn
 
 from growkit.axes.table import AxisTable
 from growkit.constraints.table import refusals
+from growkit.errors import DepthError
+from growkit.growth.depth import Insert, depth_steps
 from growkit.maps.methods.table import METHODS
 from growkit.nn.classifier import ConformerClassifier
 from growkit.nn.encoder import ConformerEncoder
@@ -48,27 +50,34 @@ class _Residual(nn.Module):
 
 _ACTIVATIONS: tuple[Callable[[], nn.Module], ...] = (nn.ReLU, nn.GELU, nn.Tanh, nn.Sigmoid, nn.SiLU)
 _NORMS: tuple[Callable[[int], nn.Module], ...] = (nn.LayerNorm, nn.BatchNorm1d)
-_SIZES = st.integers(2, 6)
+SIZES = st.integers(2, 6)
+"""Sizes of generated models."""
 _SEEDS = st.integers(0, 2**31)
 
 
 @st.composite
-def mlps(draw: st.DrawFn, equal_sizes: bool = False) -> Case:
+def mlps(draw: st.DrawFn, sizes: st.SearchStrategy[int] = SIZES) -> Case:
     """Perceptrons `'batch input -> batch output'`: activations, norms, residual branches, with and without biases."""
-    sizes = st.just(4) if equal_sizes else _SIZES
     width = draw(sizes)
     features = draw(sizes)
     layers: list[nn.Module] = [nn.Linear(features, width, bias=draw(st.booleans()))]
     for _ in range(draw(st.integers(1, 3))):
-        activation = draw(st.sampled_from(_ACTIVATIONS))()
+        activation = draw(st.sampled_from(_ACTIVATIONS))
         norm = draw(st.sampled_from([None, *_NORMS]))
-        hidden, bias = draw(sizes), draw(st.booleans())
-        if draw(st.booleans()):
-            branch = [nn.Linear(width, hidden, bias=bias), activation, nn.Linear(hidden, width, bias=bias)]
-            layers.append(_Residual(nn.Sequential(*([norm(width)] if norm else []), *branch)))
-        else:
-            layers += [*([norm(width)] if norm else []), activation, nn.Linear(width, hidden, bias=bias)]
+        hidden, bias, kind = draw(sizes), draw(st.booleans()), draw(st.sampled_from(("layer", "branch", "blocks")))
+
+        def normed() -> list[nn.Module]:
+            return [norm(width)] if norm else []  # noqa: B023, called in the same turn
+
+        def branch() -> nn.Module:
+            layers = [nn.Linear(width, hidden, bias=bias), activation(), nn.Linear(hidden, width, bias=bias)]  # noqa: B023
+            return _Residual(nn.Sequential(*normed(), *layers))
+
+        if kind == "layer":
+            layers += [*normed(), activation(), nn.Linear(width, hidden, bias=bias)]
             width = hidden
+        else:
+            layers.append(branch() if kind == "branch" else nn.Sequential(branch(), branch()))
     layers.append(nn.Linear(width, draw(sizes)))
     seed = draw(_SEEDS)
     inputs = torch.randn(3, features, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
@@ -76,20 +85,19 @@ def mlps(draw: st.DrawFn, equal_sizes: bool = False) -> Case:
 
 
 @st.composite
-def conformers(draw: st.DrawFn, equal_sizes: bool = False) -> Case:
+def conformers(draw: st.DrawFn, sizes: st.SearchStrategy[int] = SIZES) -> Case:
     """Our Conformer classifiers with padded inputs, `'batch time input', 'batch' -> 'batch class'`."""
-    sizes = st.just(4) if equal_sizes else _SIZES
-    features, time = draw(sizes), 4 if equal_sizes else 5
+    features, time = draw(sizes), draw(sizes)
     encoder = ConformerEncoder(
         input_dim=features,
         model_dim=draw(sizes),
         ffn_dim=draw(sizes),
-        num_heads=draw(st.just(4) if equal_sizes else st.integers(2, 3)),
+        num_heads=draw(sizes),
         num_layers=draw(st.integers(1, 2)),
         kernel_size=3,
         head_dim=draw(sizes),
         conv_channels=draw(sizes),
-        position_dim=4,
+        position_dim=draw(sizes),
     )
     model = ConformerClassifier(encoder, draw(sizes))
     seed = draw(_SEEDS)
@@ -107,9 +115,29 @@ def widenings(draw: st.DrawFn, table: AxisTable, most: int = 4) -> Widening:
             (size, name)
             for name, method in METHODS.items()
             for size in sizes
-            if not axis.locked and not any(refusals(axis, method.make(axis.size, size)))
+            if not axis.locked and not any(refusals(axis, method.make(axis.size, size, "")))
         ]
     growable = [name for name, choice in choices.items() if choice]
     names = draw(st.lists(st.sampled_from(growable), min_size=1, max_size=most, unique=True))
     drawn = {name: draw(st.sampled_from(choices[name])) for name in names}
     return Widening({name: size for name, (size, _) in drawn.items()}, {name: how for name, (_, how) in drawn.items()})
+
+
+@st.composite
+def deepenings(draw: st.DrawFn, table: AxisTable, most: int = 2) -> dict[str, Insert]:
+    """For some of the containers of a model, up to `most` places for blocks that start as the identity."""
+    found: dict[str, Insert] = {}
+    for container in dict.fromkeys(block.container for block in table.blocks):
+        old = sum(block.container == container for block in table.blocks)
+        positions = [p for p in range(old + 1) if _admitted(table, found | {container: Insert([p])})]
+        if positions and draw(st.booleans()):
+            found[container] = Insert(draw(st.lists(st.sampled_from(positions), min_size=1, max_size=most)))
+    return found
+
+
+def _admitted(table: AxisTable, deepen: dict[str, Insert]) -> bool:
+    try:
+        depth_steps(table, deepen)
+    except DepthError:
+        return False
+    return True

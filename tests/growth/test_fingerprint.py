@@ -6,7 +6,14 @@ from torch import nn
 
 from growkit import discover
 from growkit.errors import PlanError
-from growkit.growth.fingerprint import aliases_of, check_fingerprint, fingerprint_of, module_types, read_number, tensors_of
+from growkit.growth.fingerprint import (
+    aliases_of,
+    check_fingerprint,
+    fingerprint_of,
+    module_types,
+    read_number,
+    tensors_of,
+)
 from tests.growth.nets import Tied, conformer, residual, rows, utterances
 
 
@@ -69,7 +76,12 @@ def test_numbers_are_read_where_they_are() -> None:
     model = residual()
     assert read_number(model, "blocks.0.norm.normalized_shape", 0) == 4
     assert read_number(model, "first.out_features", None) == 4
-    for path, index in (("nothing.here", None), ("first.nothing", None), ("first.nothing", 0), ("first.out_features", 0)):
+    for path, index in (
+        ("nothing.here", None),
+        ("first.nothing", None),
+        ("first.nothing", 0),
+        ("first.out_features", 0),
+    ):
         assert read_number(model, path, index) is None
     assert read_number(model, "blocks.0.norm.normalized_shape", 5) is None
 

@@ -20,7 +20,9 @@ def test_a_plan_has_the_layouts_of_what_grows_and_the_sizes_in_them() -> None:
     plan = make_plan(table, {"num_heads": 3})
     attention = "encoder.layers.0.attention."
     changed = {"query", "key", "value", "position", "out"}
-    expected = {f"{attention}{part}.weight" for part in changed} | {f"{attention}{p}.bias" for p in ("query", "key", "value")}
+    expected = {f"{attention}{part}.weight" for part in changed} | {
+        f"{attention}{p}.bias" for p in ("query", "key", "value")
+    }
     assert set(plan.layouts) == expected | {f"{attention}pos_bias_{letter}" for letter in "uv"}
     names = {leaf.axis for text in plan.layouts for leaf in table.layouts[text]}
     assert plan.sizes == {name: table.sizes[name] for name in names}

@@ -13,9 +13,7 @@ from tests.growth.nets import mlp, residual, rows, train
 def test_sizes_tensors_and_names() -> None:
     """Hidden layer 5 -> 7 beside a stream of 4, and one block of 8 + 25 + 24 parameters, doubles of 8 bytes each."""
     model = residual()
-    report = grow(
-        model, widen={"blocks.0.up.weight[0]": 7}, deepen={"blocks": Insert(at=[1])}, example_inputs=rows(6)
-    )
+    report = grow(model, widen={"blocks.0.up.weight[0]": 7}, deepen={"blocks": Insert(at=[1])}, example_inputs=rows(6))
     assert (report.before.parameters, report.after.parameters) == (140, 140 + 2 * 4 + 2 + 2 * 4 + 8 + 35 + 32)
     assert report.after.bytes == 8 * report.after.parameters
     assert report.before.flops == 2 * 6 * (12 + 2 * 40 + 8)
@@ -58,12 +56,16 @@ def test_text() -> None:
     held = [p for name, p in model.named_parameters() if name != "last.weight"]
     optimizer = SGD([*held, *other.parameters()], lr=0.1, momentum=0.9)
     train(model, optimizer)
-    report = grow(model, widen={"first.weight[0]": 8}, deepen={"blocks": 3}, optimizers=optimizer, example_inputs=rows())
+    report = grow(
+        model, widen={"first.weight[0]": 8}, deepen={"blocks": 3}, optimizers=optimizer, example_inputs=rows()
+    )
     lines = str(report).splitlines()
     assert lines[0] == "plan:"
     assert "  first.weight[0]: 4 -> 8 (copy)" in lines
-    assert any(line.split() == "first.weight 4x3 -> 8x3 (0) momentum_buffer exact".split() for line in lines)
-    assert any(line.split() == "last.weight 2x4 -> 2x8 (0) -".split() for line in lines)
+    assert any(
+        line.split() == ["first.weight", "4x3", "->", "8x3", "(0)", "momentum_buffer", "exact"] for line in lines
+    )
+    assert any(line.split() == ["last.weight", "2x4", "->", "2x8", "(0)", "-"] for line in lines)
     assert "new: 6 parameters in new blocks, blocks.2.norm.weight ..." in lines
     assert "in no given optimizer: last.weight" in lines
     assert any(line.startswith("left alone, not of this model: param_groups[0]") for line in lines)

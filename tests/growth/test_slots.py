@@ -122,7 +122,10 @@ def test_schedulers_go_on_as_they_would_have(make: Callable[..., Any], kind: Cal
     courses = []
     for growing in (False, True):
         model = residual()
-        groups = [{"params": list(model.first.parameters())}, {"params": [*model.blocks.parameters(), *model.last.parameters()]}]
+        groups = [
+            {"params": list(model.first.parameters())},
+            {"params": [*model.blocks.parameters(), *model.last.parameters()]},
+        ]
         optimizer = kind(groups, lr=0.1)
         scheduler = make(optimizer)
         course = []

@@ -1,12 +1,13 @@
 """One growth written as a whole."""
 
+from torch.optim import Adam
+
 from growkit import Insert, discover, make_plan
 from growkit.growth.journal import Journal
 from growkit.growth.resolve import resolve
 from growkit.growth.transaction import commit
 from growkit.optim.check import check_optimizer
 from tests.growth.nets import picture, residual, rows, train
-from torch.optim import Adam
 
 
 def test_what_was_written_is_listed_and_taken_back() -> None:

@@ -160,7 +160,15 @@ INF, NAN = float("inf"), float("nan")
 
 @pytest.mark.parametrize(
     ("before", "after", "deviation"),
-    [(-INF, -INF, 0.0), (NAN, NAN, 0.0), (-INF, INF, INF), (0.0, NAN, INF), (NAN, 0.0, INF), (INF, NAN, INF), (0.0, INF, INF)],
+    [
+        (-INF, -INF, 0.0),
+        (NAN, NAN, 0.0),
+        (-INF, INF, INF),
+        (0.0, NAN, INF),
+        (NAN, 0.0, INF),
+        (INF, NAN, INF),
+        (0.0, INF, INF),
+    ],
 )
 def test_the_same_infinity_is_no_difference(before: float, after: float, deviation: float) -> None:
     assert verify(_masked(before), _masked(after), rows()).max_rel == deviation

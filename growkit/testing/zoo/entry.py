@@ -1,0 +1,46 @@
+"""What a model of the zoo is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
+
+from growkit.testing.randomise import randomise
+
+Size = Callable[[int], int]
+"""The size that a model takes for a number: the number itself, or 4 for every number."""
+
+EQUAL = 4
+"""The size of everything where all sizes are equal."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A small model of an ordinary kind, with inputs, at odd sizes and with all sizes equal.
+
+    `build(size)` makes the model and its inputs from `size(3)`, `size(5)`, ...
+    """
+
+    name: str
+    build: Callable[[Size], tuple[nn.Module, Any]]
+
+    def make(self, equal_sizes: bool = False, seed: int = 0) -> tuple[nn.Module, Any]:
+        """The model in float64 and eval mode, away from its initial values, and inputs that it accepts."""
+        with torch.random.fork_rng([]):
+            torch.manual_seed(seed)
+            model, inputs = self.build(_equal if equal_sizes else _as_it_is)
+        double = tree_map_only(Tensor, lambda x: x.double() if x.is_floating_point() else x, inputs)
+        return randomise(model.double().eval(), seed), double
+
+
+def _as_it_is(number: int) -> int:
+    return number
+
+
+def _equal(number: int) -> int:
+    return EQUAL

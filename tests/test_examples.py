@@ -8,6 +8,15 @@ import pytest
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
+def test_plain_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    losses = runpy.run_path(str(EXAMPLES / "plain_loop.py"))["main"]()
+    assert sum(losses[-20:]) < 0.7 * sum(losses[:20])
+    printed = capsys.readouterr().out
+    assert printed.count("function kept") == 3
+    assert "first.weight[0]: 4 -> 16 (net2net)" in printed
+    assert "step 250" in printed
+
+
 def test_callback_engine(capsys: pytest.CaptureFixture[str]) -> None:
     engine = runpy.run_path(str(EXAMPLES / "callback_engine.py"))["main"]()
     assert capsys.readouterr().out == "FitLoop -> EpochLoop -> AutomaticFlow\n"

@@ -26,6 +26,15 @@ def test_the_first_example_is_short_and_keeps_the_function() -> None:
     assert report.after.parameters > 2 * report.before.parameters
 
 
+WIDTHS = {
+    "for step, (x, y)": 16,
+    "gk.Growth(example_inputs": 32,
+    "load_model(fresh": 16,
+    "assert_function_preserved": 48,
+}
+"""Width of the model after the block with this phrase."""
+
+
 def build_model() -> nn.Sequential:
     return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
 
@@ -46,15 +55,15 @@ def test_the_other_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "data": batches,
         "x": batches[0][0],
     }
-    widths = []
     for block in BLOCKS[1:]:
         if "build_model" in block:
             names["model"] = build_model()
         exec(block.replace("1000", "2").replace("epochs=20", "epochs=1"), names)
         grown = names["model"]
         assert isinstance(grown, nn.Sequential)
-        widths.append(grown[0].out_features)
-    assert widths == [16, 32, 16, 48]
+        for phrase in [phrase for phrase in WIDTHS if phrase in block]:
+            assert grown[0].out_features == WIDTHS.pop(phrase), phrase
+    assert not WIDTHS
     fresh = names["fresh"]
     assert isinstance(fresh, nn.Module)
     assert [tuple(p.shape) for p in fresh.parameters()] == [(16, 4), (16,), (3, 16), (3,)]

@@ -61,7 +61,9 @@ class Report:
 
     def __str__(self) -> str:
         width = max([len(t.name) for t in self.tensors] + [len("tensor")])
-        lines = [str(self.plan), "", f"{'tensor':{width}}  before -> after (new entries)   optimizer state"]
+        lines = [str(self.plan)]
+        if self.tensors:
+            lines += ["", f"{'tensor':{width}}  before -> after (new entries)   optimizer state"]
         for tensor in self.tensors:
             shapes = f"{_shape(tensor.before)} -> {_shape(tensor.after)} ({tensor.new_entries})"
             slots = ", ".join(f"{s.slot} {s.status}" for s in self.slots.get(tensor.name, ()))
@@ -71,9 +73,9 @@ class Report:
         if self.new_parameters:
             lines.append(f"new: {len(self.new_parameters)} parameters in new blocks, {self.new_parameters[0]} ...")
         if self.unoptimized:
-            lines.append(f"in no given optimizer: {', '.join(self.unoptimized)}")
+            lines.append(f"in no given optimizer: {_some(self.unoptimized)}")
         if self.foreign:
-            lines.append(f"left alone, not of this model: {', '.join(self.foreign)}")
+            lines.append(f"left alone, not of this model: {_some(self.foreign)}")
         lines += [f"warning: {warning}" for warning in self.warnings]
         lines.append(
             f"parameters {self.before.parameters} -> {self.after.parameters}, "
@@ -82,6 +84,11 @@ class Report:
         )
         lines.append(str(self.verification) if self.verification else "not verified: no example inputs were given")
         return "\n".join(lines)
+
+
+def _some(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return ", ".join(names[:4]) + more
 
 
 def _shape(shape: tuple[int, ...]) -> str:

@@ -10,7 +10,7 @@ from growkit import Insert, discover, make_plan
 from growkit.errors import DepthError, PlanError
 from growkit.growth.plan import Plan
 from growkit.growth.resolve import container_of, resolve
-from tests.growth.nets import Tied, conformer, picture, residual, rows, utterances
+from tests.growth.nets import Tied, picture, residual, rows
 
 WIDEN = {"first.weight[0]": 8, "blocks.0.up.weight[0]": 7}
 

@@ -54,18 +54,30 @@ class Edit:
             for number, dim in enumerate(self.dims):
                 positions = () if dim is None else dim.positions(fill)
                 if positions:
-                    index = torch.tensor(positions, device=grown.device)
-                    grown.index_copy_(number, index, self._entries(fill, number, len(positions), grown))
+                    self._fill(grown, number, positions, fill)
         return grown
 
-    def _entries(self, fill: Fill, number: int, count: int, like: Tensor) -> Tensor:
-        shape = [count if d == number else size for d, size in enumerate(like.shape)]
+    def _fill(self, grown: Tensor, number: int, positions: tuple[int, ...], fill: Fill) -> None:
+        first, count = positions[0], len(positions)
+        in_one_piece = positions[-1] - first == count - 1
         if fill is Fill.RANDOM and self.bound:
-            digest = hashlib.sha256(f"{self.key}/{number}".encode()).digest()
-            generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") % 2**63)
-            drawn = torch.rand(shape, generator=generator, dtype=torch.float64)
-            return ((2 * drawn - 1) * self.bound).to(like)
-        return torch.full(shape, float(fill is Fill.ONE), dtype=like.dtype, device=like.device)
+            drawn = self._drawn(number, count, grown)
+            if in_one_piece:
+                grown.narrow(number, first, count).copy_(drawn)
+            else:
+                grown.index_copy_(number, torch.tensor(positions, device=grown.device), drawn.to(grown))
+        elif in_one_piece:
+            grown.narrow(number, first, count).fill_(fill is Fill.ONE)
+        else:
+            grown.index_fill_(number, torch.tensor(positions, device=grown.device), fill is Fill.ONE)
+
+    def _drawn(self, number: int, count: int, like: Tensor) -> Tensor:
+        """Drawn on the CPU in float32 whatever `like` is, so that copies in other dtypes get the same draw."""
+        assert self.bound is not None
+        shape = [count if d == number else size for d, size in enumerate(like.shape)]
+        digest = hashlib.sha256(f"{self.key}/{number}".encode()).digest()
+        generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") % 2**63)
+        return torch.empty(shape, dtype=torch.float32).uniform_(-self.bound, self.bound, generator=generator)
 
 
 def edit(name: str, old: Tensor, layout: Layout, dims: Sequence[DimMap | None], key: str) -> Edit:

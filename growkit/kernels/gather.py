@@ -54,8 +54,29 @@ def gather(
         tensor = tensor.index_select(dim, index)
         scales.append((dim, factor or [1.0] * len(source)))
         runs[dim] = [_Run(0, 0, len(source), 1.0)]
+    if scales and all(len(dim_runs) == 1 for dim_runs in runs):
+        result = tensor.contiguous(memory_format=format_)
+    else:
+        result = _blocks(tensor, runs, format_)
+    for dim, by_index in scales:
+        if any(factor != 1.0 for factor in by_index):
+            # in half precision the product is rounded once, not the factor too
+            dtype = torch.promote_types(tensor.dtype, torch.float32)
+            vector = torch.tensor(by_index, dtype=dtype, device=tensor.device)
+            result.mul_(vector.view([-1 if d == dim else 1 for d in range(result.dim())]))
+        source = sources[dim]
+        assert source is not None
+        # written, not multiplied: what stands there came from position 0, and 0 * inf is no zero
+        new = [j for j, i in enumerate(source) if i < 0]
+        if new:
+            result.index_fill_(dim, torch.tensor(new, device=result.device), 0)
+    return result
+
+
+def _blocks(tensor: Tensor, runs: Sequence[Sequence[_Run]], memory_format: torch.memory_format) -> Tensor:
+    """The product of the runs of all dims, block by block, in memory of its own."""
     shape = [sum(run.length for run in dim_runs) for dim_runs in runs]
-    result = torch.empty(shape, dtype=tensor.dtype, device=tensor.device, memory_format=format_)
+    result = torch.empty(shape, dtype=tensor.dtype, device=tensor.device, memory_format=memory_format)
     for block in product(*runs):
         target = result[tuple(slice(run.start, run.start + run.length) for run in block)]
         if any(run.old < 0 for run in block):
@@ -67,16 +88,6 @@ def gather(
             target.copy_(old)
         else:
             torch.mul(old, scale, out=target)
-    for dim, by_index in scales:
-        if any(factor != 1.0 for factor in by_index):
-            vector = torch.tensor(by_index, dtype=torch.float64, device=tensor.device).to(tensor.dtype)
-            result.mul_(vector.view([-1 if d == dim else 1 for d in range(result.dim())]))
-        source = sources[dim]
-        assert source is not None
-        # written, not multiplied: what stands there came from position 0, and 0 * inf is no zero
-        new = [j for j, i in enumerate(source) if i < 0]
-        if new:
-            result.index_fill_(dim, torch.tensor(new, device=result.device), 0)
     return result
 
 

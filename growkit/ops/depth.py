@@ -38,7 +38,7 @@ def deepen(
     followers: Iterable[nn.ModuleList | nn.Sequential] = (),
     example_inputs: Any = None,
 ) -> Report:
-    """Inserts blocks that start as the identity, in place, at `index`: one position or several, as in `list.insert`.
+    """Inserts blocks that start as the identity, in place, at `index`: positions as in `list.insert`.
 
     A new block is a copy of the one before it whose branches add zero (see `growkit.grow`, `deepen`). Blocks must be
     residual and pre-norm, at most followed by a norm called `final_norm`. `example_inputs`: what a block is called with;

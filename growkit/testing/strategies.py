@@ -130,8 +130,9 @@ def deepenings(draw: st.DrawFn, table: AxisTable, most: int = 2) -> dict[str, In
     for container in dict.fromkeys(block.container for block in table.blocks):
         old = sum(block.container == container for block in table.blocks)
         positions = [p for p in range(old + 1) if _admitted(table, found | {container: Insert([p])})]
-        if positions and draw(st.booleans()):
-            found[container] = Insert(draw(st.lists(st.sampled_from(positions), min_size=1, max_size=most)))
+        places = draw(st.lists(st.sampled_from(positions), max_size=most)) if positions else []
+        if places:
+            found[container] = Insert(places)
     return found
 
 

@@ -41,7 +41,9 @@ def laws(few: int, many: int) -> Callable[[Law], Any]:
     def tests(law: Law) -> Any:
         @pytest.mark.parametrize("examples", [few, pytest.param(many, marks=pytest.mark.slow)])
         def test(examples: int) -> None:
-            settings(max_examples=examples, deadline=None, phases=[Phase.generate], report_multiple_bugs=False)(given(st.data())(law))()
+            settings(max_examples=examples, deadline=None, phases=[Phase.generate], report_multiple_bugs=False)(
+                given(st.data())(law)
+            )()
 
         test.__doc__ = law.__doc__
         return test
@@ -151,8 +153,9 @@ def test_law_3(data: st.DataObject) -> None:
                 continue
             kept = masks.get(names.get(name, name), torch.ones(value.shape, dtype=torch.bool))
             own_scale = float(value[kept].abs().max())
-            # gradients that are zero but for rounding (a bias before a batch norm) have no scale of their own
-            scale = own_scale if own_scale > 1e-10 * largest[key] else largest[key]
+            # small gradients come from cancellation (a bias before a batch norm, a layer norm over two units), so
+            # their rounding is that of the large ones; a wrong factor is far above both
+            scale = own_scale if own_scale > 1e-3 * largest[key] else largest[key]
             deviation = float((state[key] - value)[kept].abs().max()) / scale
             assert deviation <= 1e-12, (name, key, deviation)
             checked += 1

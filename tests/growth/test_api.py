@@ -194,7 +194,7 @@ def test_an_interrupt_is_taken_back_too(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 class Biased(Residual):
-    """Computes with a number that only the data of its hidden layer gives away: exact for five units only."""
+    """Adds a number that depends on how many blocks it has."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         result = super().forward(x)
@@ -259,7 +259,6 @@ def test_old_tensors_are_freed_one_by_one_without_rollback(rollback: bool, monke
     alive: list[int] = []
 
     def counted(*args: Any, **kwargs: Any) -> Any:
-        gc.collect()
         alive.append(sum(old() is not None for old in olds))
         return move_state(*args, **kwargs)
 

@@ -8,9 +8,5 @@ from growkit.testing.zoo.entry import Entry, Size
 __all__ = ["ZOO", "Entry", "Size"]
 
 ZOO = MappingProxyType(
-    {
-        entry.name: entry
-        for family in (convolutional, recurrent, transformers, decoders)
-        for entry in family.ENTRIES
-    }
+    {entry.name: entry for family in (convolutional, recurrent, transformers, decoders) for entry in family.ENTRIES}
 )

@@ -34,7 +34,7 @@ def expression(axes: Axes, node: Node) -> Expression:
 
 
 def settle(axes: Axes) -> None:
-    """Hands roles, passages and locks of composite nodes down to their parts."""
+    """Hands roles, passages and locks of composite nodes down to their parts; roles only once."""
     for node in axes.nodes:  # grows while it runs: each occurrence gets parts of its own
         axes.parts(node)
     for node in sorted(axes.nodes, key=lambda n: -n.size):
@@ -45,3 +45,5 @@ def settle(axes: Axes) -> None:
             theirs.passages |= shared.passages
             for lock, declarable in shared.locks.items():
                 theirs.locks.setdefault(lock, declarable)
+        if node.parts:
+            node.roles = {}

@@ -26,7 +26,7 @@ CONSTRAINTS: dict[str, Constraint] = {
     "layer_norm": uniform_copies,
     "rms_norm": uniform_copies,
     "reduce:mean": uniform_copies,
-    # the channels inside each group; whole groups have statistics of their own (Wu and He 2018, arXiv 1803.08494, eq. 4)
+    # channels inside each group; whole groups have statistics of their own (Wu and He 2018, arXiv 1803.08494, eq. 4)
     "group_norm": uniform_copies,
     "norm_groups": pointwise("group_norm"),
     # statistics of each unit over the batch: copies have those of their unit (Ioffe and Szegedy 2015, alg. 1);

@@ -8,29 +8,43 @@ from typing import Any
 
 from torch import nn
 
-from growkit.axes.expressions import Concat, Expression, Leaf, Product, leaves, size
+from growkit.axes.expressions import Concat, Expression, Leaf, Product, Role, leaves, size
 from growkit.axes.layouts import Layout
 from growkit.axes.table import Number
 from growkit.errors import LayoutError
 
-_DIM = re.compile(r"(?P<tensor>[\w.]+)\[(?P<dim>\d+)\](\.(?P<factor>\d+))?")
+_DIM = re.compile(r"(?P<tensor>[\w.]+)\[(?P<dim>\d+)\](\.(?P<factor>\d+)|:(?P<role>\w+))?")
 
 
 def _convolution(module: Any) -> dict[str, str]:
-    return {"out_channels": "weight[0]", "in_channels": "weight[1]" if module.groups == 1 else "weight[0]"}
+    first, second = ("in_channels", "out_channels") if module.transposed else ("out_channels", "in_channels")
+    return {first: "weight[0]", second: "weight[1]" if module.groups == 1 else "weight[0]:gain weight[1]"}
+
+
+def _attention(module: Any) -> dict[str, str]:
+    packed = module.in_proj_weight is not None
+    return {
+        "embed_dim": "out_proj.weight[0]", "num_heads": "out_proj.weight[1].0", "head_dim": "out_proj.weight[1].1",
+        "kdim": "in_proj_weight[1]" if packed else "k_proj_weight[1]",
+        "vdim": "in_proj_weight[1]" if packed else "v_proj_weight[1]",
+    }  # fmt: skip
+
+
+def _recurrent(module: Any) -> dict[str, str]:
+    projected = {"hidden_size": "weight_hr_l0[1]", "proj_size": "weight_hr_l0[0]"}
+    return {"input_size": "weight_ih_l0[1]"} | (projected if module.proj_size else {"hidden_size": "weight_hh_l0[1]"})
 
 
 KEPT: dict[type[nn.Module], Callable[[Any], dict[str, str]]] = {
     nn.Linear: lambda module: {"out_features": "weight[0]", "in_features": "weight[1]"},
-    nn.Conv1d: _convolution,
-    nn.Conv2d: _convolution,
-    nn.modules.batchnorm._BatchNorm: lambda module: {"num_features": "weight[0]"},
+    nn.modules.conv._ConvNd: _convolution,
+    nn.modules.batchnorm._NormBase: lambda module: {"num_features": "weight[0]"},
     nn.GroupNorm: lambda module: {"num_channels": "weight[0]"},
     nn.Embedding: lambda module: {"num_embeddings": "weight[0]", "embedding_dim": "weight[1]"},
-    nn.MultiheadAttention: lambda module: {
-        "embed_dim": "out_proj.weight[0]", "kdim": "out_proj.weight[0]", "vdim": "out_proj.weight[0]",
-        "num_heads": "out_proj.weight[1].0", "head_dim": "out_proj.weight[1].1",
-    },
+    nn.PReLU: lambda module: {"num_parameters": "weight[0]"},
+    nn.MultiheadAttention: _attention,
+    nn.RNNBase: _recurrent,
+    nn.RNNCellBase: lambda module: {"input_size": "weight_ih[1]", "hidden_size": "weight_hh[1]"},
 }  # fmt: skip
 """What torch's own modules keep, by type: attribute -> dim of a parameter, relative to the module."""
 
@@ -70,8 +84,18 @@ def kept_numbers(model: nn.Module, layouts: Mapping[str, Layout], sizes: Mapping
             yield Number(prefix + attribute, None, found_size, (expression,), read=False)
 
 
-def _at(place: str, layouts: Mapping[str, Layout]) -> Expression | None:
-    """The expression at a dim; None if there is no axis. The other factor of a dim that is no product has one unit."""
+def _at(places: str, layouts: Mapping[str, Layout]) -> Expression | None:
+    """The product of the expressions at some dims, None if there is no axis.
+
+    `[0].1` is the second factor of a dim; the other factor of a dim that is no product has one unit. `[0]:gain` is
+    what has this role.
+    """
+    found = [_at_place(place, layouts) for place in places.split(" ")]
+    factors = [expression for expression in found if expression is not None]
+    return Product(tuple(factors)) if len(factors) > 1 else factors[0] if factors else None
+
+
+def _at_place(place: str, layouts: Mapping[str, Layout]) -> Expression | None:
     match = _DIM.fullmatch(place)
     if match is None or match["tensor"] not in layouts:
         return None
@@ -84,6 +108,10 @@ def _at(place: str, layouts: Mapping[str, Layout]) -> Expression | None:
         if int(match["factor"]) >= len(terms):
             return None
         expression = terms[int(match["factor"])]
+    if match["role"] is not None and isinstance(expression, Product):
+        role = Role(match["role"])
+        chosen = tuple(f for f in expression.factors if {leaf.role for leaf in leaves(f)} == {role})
+        expression = Product(chosen)
     return _without_roles(expression) if list(leaves(expression)) else None
 
 

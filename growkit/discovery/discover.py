@@ -51,6 +51,7 @@ def discover(
         tracer, uses, values = _run(model, example_inputs, call, HashableSizeInt)
     axes = tracer.axes
     settle(axes)
+    tracer.scales.separate(axes, tracer.held)
     labels = declare(tracer, layouts or {})
     numbers = Numbers(axes, uses, values)
     read = numbers.numbers()

@@ -162,17 +162,40 @@ def _layer_norm(watch: SizeWatch, args: Sequence[Any], kwargs: dict[str, Any], r
     return zip(shape, watch.dims(args[0])[-len(shape) :], strict=True)
 
 
+def _channel_norm(watch: SizeWatch, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
+    """A norm without parameters keeps its number of channels, and may compare it with what comes."""
+    module = watch.tracer.module
+    kept = getattr(module, "num_features", getattr(module, "num_channels", None))
+    held = any(True for _ in module.parameters()) if module is not None else True
+    return [] if held or not isinstance(kept, SizeInt) else [(kept, watch.dims(args[0])[1])]
+
+
 def _group_norm(watch: SizeWatch, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
     count = args[1] if len(args) > 1 else kwargs["num_groups"]
+    kept = list(_channel_norm(watch, args, kwargs, result))
     try:
-        return [(count, watch.tracer.axes.split_dim(watch.dims(args[0])[1], int(count))[0])]
+        return [*kept, (count, watch.tracer.axes.split_dim(watch.dims(args[0])[1], int(count))[0])]
     except Irreconcilable:  # the norm itself has locked the axis
-        return ()
+        return kept
 
 
 def _convolution(watch: SizeWatch, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
+    x, weight = args[:2]
     groups = args[6] if len(args) > 6 else kwargs.get("groups", 1)
-    return [(groups, watch.dims(args[0])[1])] if groups == args[0].shape[1] and groups > 1 else ()
+    if groups == 1:
+        return ()
+    try:
+        return [(groups, watch.tracer.axes.split_dim(watch.dims(x)[x.dim() + 1 - weight.dim()], int(groups))[0])]
+    except Irreconcilable:  # the convolution itself has locked the axis
+        return ()
+
+
+def _channel_shuffle(watch: SizeWatch, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
+    groups = args[1] if len(args) > 1 else kwargs["groups"]
+    try:
+        return [(groups, watch.tracer.axes.split_dim(watch.dims(args[0])[1], int(groups))[0])]
+    except Irreconcilable:  # the shuffle itself has locked the axis
+        return ()
 
 
 def _arange(watch: SizeWatch, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
@@ -194,7 +217,9 @@ def _multi_head_attention(watch: SizeWatch, args: Sequence[Any], kwargs: dict[st
     query, width, heads = args[0], args[3], args[4]
     out_weight = args[11]
     stream, inner = watch.dims(query)[-1], watch.dims(out_weight)[1]
-    watch.uses.equal.append(([stream, inner], watch.tracer.where("multi_head_attention")))
+    separate = [kwargs.get(name) for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight")]
+    projected = [watch.dims(weight)[0] for weight in separate if weight is not None]
+    watch.uses.equal.append(([stream, inner, *projected], watch.tracer.where("multi_head_attention")))
     split = watch.tracer.axes.split_dim(inner, int(heads))
     watch.uses.numeric.append((SizeOf(tuple(split[1])), watch.tracer.where("multi_head_attention")))
     return [(width, stream), (heads, split[0])]
@@ -211,7 +236,11 @@ _READERS: dict[str, _Reader] = {
     "layer_norm": _layer_norm,
     "rms_norm": _layer_norm,
     "group_norm": _group_norm,
-    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _convolution),
+    **dict.fromkeys(("batch_norm", "instance_norm"), _channel_norm),
+    **dict.fromkeys(
+        ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _convolution
+    ),
+    **dict.fromkeys(("channel_shuffle", "native_channel_shuffle"), _channel_shuffle),
     "arange": _arange,
     "scaled_dot_product_attention": _attention,
     "multi_head_attention_forward": _multi_head_attention,

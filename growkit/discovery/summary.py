@@ -15,6 +15,12 @@ from growkit.axes.union_find import Axes
 from growkit.discovery.call import DECLARE, OTHERS
 from growkit.discovery.trace import Tracer
 
+_OF_CHANNELS = {"batch_norm", "depthwise_conv", "grouped_conv", "group_norm", "norm_groups"}
+_TIED = Lock(
+    "one tensor produces and consumes it, and what it reads there is scaled by no parameter of this reading alone",
+    "",
+    "let a norm with a gain, or a linear layer, come right before the tied tensor reads it; or grow another axis",
+)
 _UNREAD = Lock("not read in the traced run", "", "pass example inputs that use it, or declare its layout")
 
 
@@ -45,6 +51,8 @@ def lock_doubtful(model: nn.Module, tracer: Tracer, vouched: Collection[int]) ->
                 is_vouched = axes.root(leaf).serial in vouched
                 if name not in tracer.read and not is_vouched:
                     shared.locks.setdefault(Lock(_UNREAD.reason, name, _UNREAD.next_step), True)
+                elif set(leaf.roles) == {Role.PRODUCES, Role.CONSUMES}:
+                    shared.locks.setdefault(Lock(_TIED.reason, place, _TIED.next_step), False)
                 elif len(leaf.roles) > 1:
                     found = " and ".join(sorted(role.value for role in leaf.roles))
                     shared.locks.setdefault(Lock(f"one tensor {found} it", place, OTHERS), False)
@@ -115,5 +123,5 @@ def _kind(
         return "head_dim"
     if "residual" in passages:
         return "stream"
-    convolved = any(o.role is Role.PRODUCES and len(layouts[o.tensor].dims) > 2 and o.dim == 0 for o in found)
-    return "channels" if convolved or passages & {"batch_norm", "depthwise_conv", "group_norm"} else "hidden"
+    convolved = any(o.role is Role.PRODUCES and len(layouts[o.tensor].dims) > 2 and o.dim < 2 for o in found)
+    return "channels" if convolved or passages & _OF_CHANNELS else "hidden"

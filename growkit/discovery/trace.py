@@ -19,6 +19,7 @@ from growkit.axes.union_find import Axes
 from growkit.discovery.blocks import Flow
 from growkit.discovery.call import DECLARE, Call, Known, Nature, Unfollowable
 from growkit.discovery.rule_table import rule_of
+from growkit.discovery.tied import Scales
 
 _RESHAPING = frozenset({"squeeze_", "unsqueeze_", "t_", "transpose_"})
 """Ops that change the shape of the tensor itself."""
@@ -33,7 +34,7 @@ class Tracer(TorchDispatchMode):
         self.held: dict[str, list[Dim]] = {}
         """Dims of each parameter and buffer."""
         self.read: set[str] = set()
-        self.flow = Flow()
+        self.flow, self.scales = Flow(), Scales()
         self._known: dict[int, Known] = {}
         self._alive: list[Tensor] = []
         """Every tensor seen, so that no id is used twice."""
@@ -41,6 +42,7 @@ class Tracer(TorchDispatchMode):
         self._written: set[int] = set()
         """Storages into which an activation was written."""
         self._stack: list[str] = []
+        self._running: list[nn.Module] = []
         self._paths = {id(module): path or type(module).__name__ for path, module in model.named_modules()}
         self._own = {
             id(m) for m in model.modules() if type(m).__module__.startswith("torch.nn.") and not list(m.children())
@@ -63,9 +65,15 @@ class Tracer(TorchDispatchMode):
 
     def leave_output(self, tensor: Tensor) -> None:
         """Says that a tensor is a result of the model."""
+        self.scales.output(tensor)
         known = self._known.get(id(tensor))
         for dim in known.dims if known else ():
             self.axes.note(dim, "output", "output")
+
+    @property
+    def module(self) -> nn.Module | None:
+        """The innermost module that runs."""
+        return self._running[-1] if self._running else None
 
     def where(self, op: str) -> str:
         """The place in the model at which the run is: module path, and the op if it is no module's own."""
@@ -76,21 +84,25 @@ class Tracer(TorchDispatchMode):
     @contextmanager
     def running(self) -> Iterator[None]:
         """Follows what runs inside; hooks and modes are gone afterwards, also after an error."""
-        fast_path = torch.backends.mha.get_fastpath_enabled()
+        # Fast kernels would hide what a layer does: whole encoder layers, whole LSTMs.
+        fast_path, onednn = torch.backends.mha.get_fastpath_enabled(), torch._C._get_mkldnn_enabled()
         hooks = [
             module_hooks.register_module_forward_pre_hook(self._enter_module),
             module_hooks.register_module_forward_hook(self._leave_module, with_kwargs=True, always_call=True),
         ]
         torch.backends.mha.set_fastpath_enabled(False)
+        torch._C._set_mkldnn_enabled(False)
         try:
             with torch.no_grad(), self:
                 yield
         finally:
             torch.backends.mha.set_fastpath_enabled(fast_path)
+            torch._C._set_mkldnn_enabled(onednn)
             for hook in hooks:
                 hook.remove()
 
     def _enter_module(self, module: nn.Module, inputs: Any) -> None:
+        self._running.append(module)
         self._stack.append(self._paths.get(id(module), type(module).__name__))
         self._stack_own.append(id(module) in self._own)
 
@@ -98,6 +110,7 @@ class Tracer(TorchDispatchMode):
         # After an error torch calls this with fewer arguments.
         self.flow.module(self._stack.pop(), (inputs, kwargs), result)
         self._stack_own.pop()
+        self._running.pop()
 
     def known(self, tensor: Tensor) -> Known:
         """What is known about a tensor; one that was never seen is a constant."""
@@ -127,6 +140,8 @@ class Tracer(TorchDispatchMode):
         where = self.where(op.__name__)
         call = Call(self.axes, op.__name__.rstrip("_"), _bind(func, args, kwargs), result, where, self.known)
         self.flow.op(call.op, args, kwargs.get("alpha", 1), result)
+        if inputs:
+            self.scales.op(call, inputs, outputs)
         rule: Callable[[Call], Any] | None = rule_of(op)
         try:
             if rule is None and inputs:

@@ -1,7 +1,7 @@
 """Norms over the units want equally many copies; batch norm treats each unit alone."""
 
 import torch
-from torch.nn.functional import layer_norm
+from torch.nn.functional import group_norm, layer_norm
 
 from growkit.constraints.norm import CONSTRAINTS
 from tests.constraints.maps import MAPS, UNSCALED, admitted
@@ -12,6 +12,8 @@ def test_what_is_admitted() -> None:
         "layer_norm": {"x2"},
         "rms_norm": {"x2"},
         "reduce:mean": {"x2"},
+        "group_norm": {"x2"},
+        "norm_groups": UNSCALED,
         "batch_norm": UNSCALED,
     }
 
@@ -22,6 +24,16 @@ def test_why() -> None:
     small = layer_norm(x, [3])
     torch.testing.assert_close(layer_norm(torch.cat([x, x]), [6])[:3], small, rtol=1e-12, atol=0)
     assert (layer_norm(torch.cat([x, x[:1]]), [4])[:3] - small).abs().max() > 0.01
+
+
+def test_why_for_groups() -> None:
+    """Two groups of two: whole groups copied keep what they were; copies appended to all channels mix the groups."""
+    x = torch.tensor([[0.3, -1.1, 2.0, 0.5]], dtype=torch.float64)
+    small = group_norm(x, 2)
+    torch.testing.assert_close(group_norm(torch.cat([x, x], 1), 4)[:, :4], small, rtol=1e-12, atol=0)
+    inside = x[:, [0, 1, 0, 1, 2, 3, 2, 3]]
+    torch.testing.assert_close(group_norm(inside, 2)[:, [0, 1, 4, 5]], small, rtol=1e-12, atol=0)
+    assert (group_norm(torch.cat([x, x], 1), 2)[:, :4] - small).abs().max() > 0.1
 
 
 def test_the_refusal_lists_sizes() -> None:

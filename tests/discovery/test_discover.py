@@ -237,7 +237,9 @@ def test_a_tied_table_that_produces_and_consumes_is_locked() -> None:
 
     table = discover(Tied(), torch.tensor([[1, 2, 3]]))
     reasons = {axis.name: [lock.reason for lock in axis.locks] for axis in table}
-    assert reasons["table.weight[1]"] == ["one tensor consumes and produces it"]
+    assert reasons["table.weight[1]"] == [
+        "one tensor produces and consumes it, and what it reads there is scaled by no parameter of this reading alone"
+    ]
     assert reasons["table.weight[0]"] == ["its units are looked up by their number"]
 
 

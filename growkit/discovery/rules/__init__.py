@@ -1,5 +1,29 @@
 """Rules of ops, one file a family. Importing this package enters them in the table."""
 
-from growkit.discovery.rules import attention, contractions, elementwise, indexing, norms, reductions, views
+from growkit.discovery.rules import (
+    attention,
+    contractions,
+    convolutions,
+    elementwise,
+    indexing,
+    norms,
+    pooling,
+    recurrent,
+    reductions,
+    shuffles,
+    views,
+)
 
-__all__ = ["attention", "contractions", "elementwise", "indexing", "norms", "reductions", "views"]
+__all__ = [
+    "attention",
+    "contractions",
+    "convolutions",
+    "elementwise",
+    "indexing",
+    "norms",
+    "pooling",
+    "recurrent",
+    "reductions",
+    "shuffles",
+    "views",
+]

@@ -1,4 +1,4 @@
-"""Matrix products and convolutions."""
+"""Matrix products."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from growkit.axes.expressions import Role
 from growkit.axes.occurrence import Dim
 from growkit.discovery.call import Call, Known, Nature, Unfollowable
 from growkit.discovery.rule_table import register
+from growkit.discovery.rules.elementwise import varies
 
 aten = torch.ops.aten
 
@@ -40,6 +41,12 @@ def _product(call: Call, left: Tensor, right: Tensor) -> Known:
         raise Unfollowable(f"two parameters are contracted by {call.op}")
     batched = left.dim() == 3
     inner = len(b.dims) - 2 if len(b.dims) > 1 else 0
+    for tensor, known, back in ((left, a, 1), (right, b, right.dim() - inner)):
+        if known.nature is Nature.CONSTANT and not call.axes.named(known.dims[-back]):
+            if varies(tensor, back):
+                call.lock(known.dims[-back], "it is contracted with a table that the forward pass makes")
+            else:  # such as an initial state of zeros: the same for each unit, so new units get it too
+                call.note(known.dims[-back], "pointwise:constant")
     _contract(call, a, a.dims[-1], b, b.dims[inner])
     dims: list[Dim] = []
     if batched:
@@ -66,10 +73,7 @@ def _contract(call: Call, a: Known, left: Dim, b: Known, right: Dim) -> None:
             call.axes.assign(dim, Role.CONSUMES)
         elif mine.nature is Nature.CONSTANT and other.nature is Nature.WEIGHT:
             call.axes.assign(dim, Role.PRODUCES)
-    table = any(k.nature is Nature.CONSTANT and not call.axes.named(d) for k, d in ((a, left), (b, right)))
     call.tie(left, right)
-    if table:
-        call.lock(left, "it is contracted with a table that the forward pass makes")
     if a.nature is b.nature is Nature.ACTIVATION:
         call.note(left, "contracted_activations")
 
@@ -85,32 +89,3 @@ def _add_bias(call: Call, known: Known, bias: Tensor) -> Known:
                 call.axes.assign(dim, Role.PRODUCES)
             call.tie(known.dims[d + offset], dim)
     return known
-
-
-@register(aten.convolution, aten._convolution)
-def convolution(call: Call) -> Known:
-    """`'batch in *space', 'out in *kernel' -> 'batch out *space'`; depthwise: weight `'channels 1 *kernel'`."""
-    x, weight, groups = call["input"], call["weight"], call["groups"]
-    entering, kernel = call.known(x), call.known(weight)
-    channels = x.shape[1]
-    if call["transposed"] or kernel.nature is not Nature.WEIGHT or entering.nature is Nature.WEIGHT:
-        raise Unfollowable("a convolution that is transposed, or whose kernel is no parameter")
-    if groups == 1:
-        call.tie(entering.dims[1], kernel.dims[1])
-        call.axes.assign(kernel.dims[1], Role.CONSUMES)
-        call.axes.assign(kernel.dims[0], Role.PRODUCES)
-    elif groups == channels == weight.shape[0]:
-        call.tie(entering.dims[1], kernel.dims[0])
-        call.axes.assign(kernel.dims[0], Role.GAIN)
-        call.note(kernel.dims[0], "depthwise_conv")
-    else:
-        raise Unfollowable(f"a convolution in {groups} groups of {channels} channels")
-    call.attach(call["bias"], [kernel.dims[0]], Role.PRODUCES)
-    for size, dim in zip(weight.shape[2:], kernel.dims[2:], strict=True):
-        if size != 1:
-            call.lock(dim, "it counts the places of a convolution kernel")
-    for dim in entering.dims[2:]:
-        if call.axes.named(dim):
-            call.lock(dim, "a convolution runs over it")
-    space = [call.fresh(size) for size in call.result.shape[2:]]
-    return Known([entering.dims[0], kernel.dims[0], *space], Nature.ACTIVATION)

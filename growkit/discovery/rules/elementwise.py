@@ -30,7 +30,7 @@ def as_it_is(call: Call) -> Known:
     aten.logical_not, aten.bitwise_not, aten.isnan, aten.isinf, aten.isfinite, aten.nan_to_num, aten.threshold,
     aten.eq, aten.ne, aten.lt, aten.le, aten.gt, aten.ge, aten.logical_and, aten.logical_or, aten.bitwise_and,
     aten.bitwise_or, aten.logical_xor, aten.bitwise_xor, aten.maximum, aten.minimum, aten.remainder, aten.fmod,
-    aten.floor_divide,
+    aten.floor_divide, aten.celu, aten.hardshrink, aten.softshrink,
 )  # fmt: skip
 def nonlinear(call: Call) -> Known | list[Known]:
     """A function of each entry: copies pass, scales do not."""
@@ -63,6 +63,15 @@ def products(call: Call) -> Known:
     kind = "pointwise:square" if len(tensors) == 2 and tensors[0] is tensors[1] else "gate"
     for dim in _shared_by_activations(call, tensors, known):
         call.note(dim, kind)
+    return known
+
+
+@register(aten._prelu_kernel)
+def prelu(call: Call) -> Known:
+    """A slope for the negative entries of each unit."""
+    known = combine(call, [call["self"], call["weight"]], call.result.shape, Role.GAIN)
+    for dim in known.dims:
+        call.note(dim, "pointwise:prelu")
     return known
 
 
@@ -173,7 +182,7 @@ def _meet(call: Call, meeting: Sequence[tuple[Tensor, Known, Dim]], back: int, r
     active = [dim for _, k, dim in meeting if k.nature is Nature.ACTIVATION]
     others = [(x, k, dim) for x, k, dim in meeting if k.nature is not Nature.ACTIVATION]
     held = [(x, k, dim) for x, k, dim in others if call.axes.named(dim)]
-    tables = [dim for x, _, dim in others if not call.axes.named(dim) and _varies(x, back)]
+    tables = [dim for x, _, dim in others if not call.axes.named(dim) and varies(x, back)]
     first = (active or [dim for *_, dim in held] or [meeting[0][2]])[0]
     for *_, dim in meeting:
         call.tie(first, dim)
@@ -187,6 +196,6 @@ def _meet(call: Call, meeting: Sequence[tuple[Tensor, Known, Dim]], back: int, r
     return first
 
 
-def _varies(tensor: Tensor, back: int) -> bool:
+def varies(tensor: Tensor, back: int) -> bool:
     """Whether the values differ along a dim."""
     return not torch.equal(tensor, tensor.narrow(-back, 0, 1).expand_as(tensor))

@@ -46,10 +46,11 @@ def batch_norm(call: Call) -> list[Known]:
 
 @register(aten.native_group_norm)
 def group_norm(call: Call) -> list[Known]:
-    """`'batch (groups channels) *space'`, statistics over channels and space."""
+    """`'batch (groups channels) *space'`, statistics of each group, over channels and space."""
     known = call.known(call["input"])
     groups, channels = call.split(known.dims[1], call["group"])
-    for dim in (groups, channels, *known.dims[2:]):
+    call.note(groups, "norm_groups")
+    for dim in (channels, *known.dims[2:]):
         call.note(dim, "group_norm")
     call.attach(call["weight"], known.dims[1:2], Role.GAIN)
     call.attach(call["bias"], known.dims[1:2], Role.BIAS)

@@ -1,4 +1,4 @@
-"""Tests of the rules of matrix products and convolutions."""
+"""Tests of the rules of matrix products."""
 
 from __future__ import annotations
 
@@ -55,25 +55,15 @@ def test_two_parameters_that_are_contracted_are_locked() -> None:
     assert reasons(table, "u[1]") == ["two parameters are contracted by mm"]
 
 
-def test_convolution_produces_and_consumes_channels() -> None:
-    model = Small(lambda m, x: m.b(m.a(x.transpose(1, 2))), a=nn.Conv1d(5, 4, 3), b=nn.Conv1d(4, 6, 2, bias=False))
+def test_a_constant_vector_is_read_like_one_unit_many_times() -> None:
+    """An initial state of zeros has no values of its own for the units; a ramp has."""
+
+    def run(m: Small, x: torch.Tensor) -> torch.Tensor:
+        return m.a(x) + m.state(x) @ m.w
+
+    model = Small(run, a=nn.Linear(5, 4), w=weight(4, 4))
+    model.state = lambda x: x.new_zeros(model.a.out_features)
     table = discover(model, X)
-    assert str(table.layouts["b.weight"]) == "b.weight[0]:produces a.weight[0]:consumes b.weight[2]"
-    assert reasons(table, "b.weight[2]") == ["it counts the places of a convolution kernel"]
-    (axis,) = table["a.weight[0]"]
-    assert (axis.kind, axis.locked) == ("channels", False)
-
-
-def test_a_depthwise_kernel_is_a_gain() -> None:
-    model = Small(lambda m, x: m.b(m.a(x).transpose(1, 2)), a=nn.Linear(5, 4), b=nn.Conv1d(4, 4, 3, groups=4))
-    table = discover(model, X)
-    assert str(table.layouts["b.weight"]) == "a.weight[0]:gain 1 b.weight[2]"
-    assert str(table.layouts["b.bias"]) == "a.weight[0]:produces"
-    assert passages(table, "a.weight[0]") == {"depthwise_conv", "output"}
-
-
-def test_other_groups_and_transposed_convolutions_lock() -> None:
-    model = Small(lambda m, x: m.b(m.a(x).transpose(1, 2)), a=nn.Linear(5, 4), b=nn.Conv1d(4, 4, 3, groups=2))
-    assert reasons(discover(model, X), "a.weight[0]") == ["a convolution in 2 groups of 4 channels"]
-    model = Small(lambda m, x: m.b(m.a(x).transpose(1, 2)), a=nn.Linear(5, 4), b=nn.ConvTranspose1d(4, 3, 2))
-    assert "transposed" in reasons(discover(model, X), "a.weight[0]")[0]
+    assert passages(table, "w[0]") == {"pointwise:constant"}
+    model.state = lambda x: torch.arange(model.a.out_features).to(x)
+    assert "a table that the forward pass makes" in reasons(discover(model, X), "w[0]")[0]

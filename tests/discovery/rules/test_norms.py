@@ -47,5 +47,18 @@ def test_group_norm_splits_channels() -> None:
     model = Small(lambda m, x: m.n(m.a(x).transpose(1, 2)), a=nn.Linear(5, 6), n=nn.GroupNorm(2, 6))
     table = discover(model, X)
     assert str(table.layouts["n.weight"]) == "(a.weight[0].0 a.weight[0].1):gain"
+    assert passages(table, "a.weight[0].0") == {"norm_groups", "output"}
     assert passages(table, "a.weight[0].1") == {"group_norm", "output"}
     assert [str(n.sizes[0].axis) for n in table.numbers if n.path == "n.num_groups"] == ["a.weight[0].0"]
+
+
+def test_instance_norm_treats_each_channel_alone() -> None:
+    for norm in (
+        nn.InstanceNorm1d(4),
+        nn.InstanceNorm1d(4, affine=True),
+        nn.InstanceNorm1d(4, track_running_stats=True),
+    ):
+        table = discover(Small(lambda m, x: m.n(m.a(x).transpose(1, 2)), a=nn.Linear(5, 4), n=norm), X)
+        assert passages(table, "a.weight[0]") == {"batch_norm", "output"}
+        assert table["n.num_features"] == table["a.weight[0]"]
+        assert table.unreached == ()

@@ -11,6 +11,7 @@ import json
 import platform
 import statistics
 import time
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -84,9 +85,9 @@ def main() -> None:
         state = {"step": torch.tensor(3.0), "exp_avg": old, "exp_avg_sq": old.square()}
         group = {"weight_decay": 0.01}
         for what, run, like in (
-            ("kernel", lambda: grown_by_kernel(old, lifted), new),
-            ("parameter with draws", lambda: whole.value(old), new),
-            ("AdamW slots", lambda: remap_state(state, group, ADAMW, lifted), torch.stack([new, new])),
+            ("kernel", partial(grown_by_kernel, old, lifted), new),
+            ("parameter with draws", partial(whole.value, old), new),
+            ("AdamW slots", partial(remap_state, state, group, ADAMW, lifted), torch.stack([new, new])),
         ):
             times_copy, milliseconds = ratio(run, like, options.repeats)
             rows.append({"case": name, "what": what, "times_copy": times_copy, "milliseconds": milliseconds})

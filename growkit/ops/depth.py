@@ -41,8 +41,8 @@ def deepen(
     """Inserts blocks that start as the identity, in place, at `index`: positions as in `list.insert`.
 
     A new block is a copy of the one before it whose branches add zero (see `growkit.grow`, `deepen`). Blocks must be
-    residual and pre-norm, at most followed by a norm called `final_norm`. `example_inputs`: what a block is called with;
-    for our Conformer blocks they are made. `followers`: the same container of copies of the model.
+    residual and pre-norm, at most followed by a norm called `final_norm`. `example_inputs`: what a block is called
+    with; for our Conformer blocks they are made. `followers`: the same container of copies of the model.
 
     Raises:
         DepthError: blocks that cannot start as the identity, or a position outside the container.

@@ -82,8 +82,8 @@ def widen_conv(
     """Widens the channels between a convolution and what reads them, in place.
 
     `second`: a convolution; a depthwise one, whose outputs then grow (the old ones first); or a linear
-    layer that reads the flattened `'(channels *space)'`. `between` as in `widen_linear`, pooling included. Inputs for the
-    check are made, of the smallest sides that fit, unless `example_inputs` of `first` are given.
+    layer that reads the flattened `'(channels *space)'`. `between` as in `widen_linear`, pooling included. Inputs for
+    the check are made, of the smallest sides that fit, unless `example_inputs` of `first` are given.
 
     Raises:
         GrowkitError: a module between forbids it, and what would do; everything is as before.

@@ -64,6 +64,8 @@ def test_the_other_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         for phrase in [phrase for phrase in WIDTHS if phrase in block]:
             assert grown[0].out_features == WIDTHS.pop(phrase), phrase
     assert not WIDTHS
+    assert names["result"] == names["engine"].metrics.evaluation  # type: ignore[attr-defined]
+    assert names["result"]["count"] == 20  # type: ignore[index]
     fresh = names["fresh"]
     assert isinstance(fresh, nn.Module)
     assert [tuple(p.shape) for p in fresh.parameters()] == [(16, 4), (16,), (3, 16), (3,)]

@@ -18,8 +18,7 @@ class DataSource:
     `start`: samples of this epoch that were delivered already: 0, unless the batch size or the data
     changed inside the epoch. It is the sum of the batch sizes in force for the batches delivered, so
     every batch but the epoch's last must have `batch_size` samples. A factory that names `start` gives
-    the samples of the epoch in the same order whatever the batch size, from that one on; none, if no
-    more are left.
+    the samples of the epoch in the same order whatever the batch size, from that one on.
 
     Raises: EngineError for data that is neither.
     """

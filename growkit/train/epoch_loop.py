@@ -33,7 +33,8 @@ class EpochLoop:
             if max_steps is not None:
                 length = min(length, max_steps - state.progress.step)
             for batch, window in windowed(state.feed.take(length)):
-                outcome = self.inner.run(batch, window)
+                with state.runtime.computing():
+                    outcome = self.inner.run(batch, window)
                 epoch_ended = window.last and state.feed.exhausted
                 state.progress = state.progress.after_batch(updated=window.last, epoch_ended=epoch_ended)
                 state.metrics.record(outcome.metrics)

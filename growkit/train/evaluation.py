@@ -62,7 +62,7 @@ class Evaluation:
         source.check_batch_size(state.settings.batch_size, needless=True)
         state.make_folder()
         measured = []
-        with undisturbed(state.runtime.model), torch.no_grad():
+        with state.runtime.computing(), undisturbed(state.runtime.model), torch.no_grad():
             batches = source.batches(epoch=state.progress.last_epoch, batch_size=state.settings.batch_size)
             with state.display.evaluation(batch_count(batches)) as batch_done:
                 for batch in batches:

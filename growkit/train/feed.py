@@ -162,6 +162,9 @@ class Feed:
         assert self._epoch is not None, "no epoch is open"
         while len(self._ahead) < count:
             if (self.source, self._batch_size) != self._made:
+                # A factory is not asked for samples past its end, where `order[start:].split(n)` gives an empty batch.
+                if self.source is self._made[0] and next(self._batches, self) is self:
+                    return
                 position = Position(self._batch_size, self._fetched_to.samples)
                 self._make(self._epoch, position, before=self._before + self._fetched_to.batches)
             batch = next(self._batches, self)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import inspect
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -49,6 +50,7 @@ class Runtime:
         self._schedulers_given = tuple(schedulers)
         self._model: nn.Module | None = None
         self._wrapped: nn.Module | None = None
+        self._computing = False
         self._check_updates: Callable[[Mapping[str, object]], object] | None = None
 
     @property
@@ -72,13 +74,28 @@ class Runtime:
     def check_updates(self, updates: Mapping[str, object]) -> None:
         """Whether the engine would accept these config updates: for services that change the model before it can.
 
-        Raises: SettingsError.
+        Raises: SettingsError; EngineError inside a step or an evaluation, where the model may not change.
         """
         if self._check_updates is None:
             raise EngineError(
                 "a Runtime without an Engine", "a Runtime that an Engine was made with", "make the Engine"
             )
+        if self._computing:
+            raise EngineError(
+                "a change of the model inside a step or an evaluation",
+                "changes between complete steps, while no gradient is alive",
+                "ask for it in a train_step_callback or a train_epoch_callback",
+            )
         self._check_updates(updates)
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """A step or an evaluation is under way inside the context."""
+        before, self._computing = self._computing, True
+        try:
+            yield
+        finally:
+            self._computing = before
 
     def let_engine_check(self, check: Callable[[Mapping[str, object]], object]) -> None:
         """Gives the check of `check_updates`, which raises for updates that are refused."""

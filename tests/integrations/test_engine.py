@@ -21,10 +21,10 @@ def build(width: int = 4) -> nn.Sequential:
 
 
 def make_engine(growth: gk.Growth, callbacks: Any = (), model: Any = None, **given: Any) -> Engine:
+    given = {"train_step": lambda model, batch: model(batch).square().mean()} | given
     return Engine(
         model or build(),
-        lambda model, batch: model(batch).square().mean(),
-        [X] * 4,
+        train_data=[X] * 4,
         optimizers=lambda model: torch.optim.Adam(model.parameters()),
         callbacks=callbacks,
         services={"growth": growth},
@@ -134,6 +134,36 @@ def test_a_request_outside_of_training_is_refused() -> None:
         gk.Growth(X).request("wide", widen={"0.weight[0]": 6})
     with pytest.raises(EngineError, match="a Growth without a model"):
         _ = gk.Growth(X).table
+
+
+@pytest.mark.report("R101")
+@pytest.mark.parametrize("where", ["train step", "evaluation"])
+def test_a_request_inside_a_step_or_an_evaluation_is_refused(where: str) -> None:
+    """Between forward and backward, or in the middle of a measurement, the model stays as it is."""
+    growth = gk.Growth(X)
+
+    def request() -> None:
+        growth.request("wide", widen={"0.weight[0]": 6})
+
+    def train_step(model, batch):
+        loss = model(batch).square().mean()
+        if where == "train step":
+            request()
+        return loss
+
+    def eval_step(model, batch):
+        request()
+
+    engine = make_engine(growth, train_step=train_step)
+
+    def run() -> None:
+        engine.fit(1)
+        engine.evaluate([X], step=eval_step)
+
+    with pytest.raises(EngineError, match="a change of the model inside a step or an evaluation"):
+        run()
+    assert engine.model[0].out_features == 4
+    assert growth.done == {}
 
 
 def test_the_growths_are_replayed_on_a_fresh_model_from_a_saved_state() -> None:

@@ -145,7 +145,7 @@ def test_a_new_batch_size_acts_on_the_next_batch_that_is_fetched() -> None:
     assert feed.exhausted
     assert feed.use(feed.source, 4)
     assert feed.exhausted
-    assert asked[2:] == [(1, 4, 12 + 3 * 5)]  # past the end: no more samples
+    assert len(asked) == 2  # nothing is left to make batches of
 
 
 def test_a_factory_that_names_no_start_keeps_its_batch_size_inside_the_epoch() -> None:

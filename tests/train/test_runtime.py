@@ -141,3 +141,10 @@ def test_one_runtime_has_one_model(make_net: Callable[..., nn.Module]) -> None:
     assert runtime.parameter_count() == 3 * 5 + 5 + 5 + 1
     with pytest.raises(EngineError, match="a Runtime that has a model"):
         runtime.bind(make_net(), adam)
+
+
+def test_nothing_may_change_while_a_step_is_under_way(make_engine: Any) -> None:
+    runtime = make_engine().runtime
+    with pytest.raises(EngineError, match="a change of the model inside a step or an evaluation"), runtime.computing():
+        runtime.check_updates({})
+    runtime.check_updates({})

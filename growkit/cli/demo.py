@@ -75,15 +75,18 @@ def run_demo(recipe: Recipe, out: Path, *, seed: int, device: str, console: Cons
     def show(stage: Stage, record: GrowthRecord, report: Report) -> None:
         console.print(growth_table(stage, record, report))
 
+    def heading(text: str) -> None:
+        console.print(f"\n{text}", style="bold", highlight=False)
+
     growths = GrowInStages(recipe.stages, bench.fixed_batch, out / "growths", show)
     with one_thread():
-        console.print("Who of nine speakers says these vowels? 270 utterances to learn from, 370 to test.")
-        console.print("\n[bold]1 of 3[/bold]  a small Conformer, which grows while it trains")
+        console.print("Which of nine speakers is it? 270 utterances to learn from, 370 to test.", highlight=False)
+        heading("1 of 3  a small Conformer, which grows while it trains")
         grown = train(bench, recipe, out, growths)
         save_model(grown.model, str(out / "model.safetensors"))
-        console.print("\n[bold]2 of 3[/bold]  the same small Conformer, which stays as it is, for as many steps")
+        heading("2 of 3  the same small Conformer, which stays as it is, for as many steps")
         ungrown = train(bench, recipe.ungrown(), out / "ungrown")
-        console.print("\n[bold]3 of 3[/bold]  one of the final size from the start, for as many training FLOPs")
+        heading("3 of 3  one of the final size from the start, for as many training FLOPs")
         scratch_steps = max(1, round(grown.training_flops / grown.last_step_flops))
         scratch = train(bench, recipe.from_scratch(scratch_steps), out / "scratch")
     runs = {"grown while it trained": grown, "small, never grown": ungrown, "final size, from scratch": scratch}

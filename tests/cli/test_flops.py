@@ -1,0 +1,51 @@
+"""FLOPs against counts by hand."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from growkit.cli.flops import FlopMeter, step_flops
+from growkit.cli.vowels import Batch
+
+BATCH = Batch(torch.randn(4, 3, 12), torch.tensor([3, 3, 2, 1]), torch.tensor([0, 1, 2, 8]))
+
+
+class TwoLayers(nn.Module):
+    """`'batch time 12' -> 'batch 9'`, on the first frame alone."""
+
+    def __init__(self, hidden: int):
+        super().__init__()
+        self.up, self.drop, self.down = nn.Linear(12, hidden), nn.Dropout(0.5), nn.Linear(hidden, 9)
+
+    def forward(self, features: Tensor, lengths: Tensor) -> Tensor:
+        return self.down(self.drop(self.up(features[:, 0])))
+
+
+def by_hand(hidden: int) -> int:
+    """2 FLOPs a multiplication: both layers forward, both weight gradients, and the gradient of the hidden units."""
+    up, down = 4 * 12 * hidden, 4 * hidden * 9
+    return 2 * ((up + down) + (up + down) + down)
+
+
+def test_one_step() -> None:
+    assert step_flops(TwoLayers(5), BATCH) == by_hand(5)
+
+
+def test_model_and_random_numbers_stay() -> None:
+    model = TwoLayers(5).eval()
+    torch.manual_seed(1)
+    step_flops(model, BATCH)
+    drawn = torch.rand(3)
+    torch.manual_seed(1)
+    assert torch.equal(drawn, torch.rand(3))
+    assert not model.training
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_a_run_is_the_sum_over_its_sizes() -> None:
+    meter = FlopMeter(BATCH)
+    for hidden in (5, 5, 7):
+        meter.step(TwoLayers(hidden))
+    assert meter.total == 2 * by_hand(5) + by_hand(7)
+    assert meter.last == by_hand(7)

@@ -63,13 +63,13 @@ def kept_numbers(model: nn.Module, layouts: Mapping[str, Layout], sizes: Mapping
         for kind, kept in KEPT.items():
             if isinstance(module, kind):
                 for attribute, place in kept(module).items():
-                    expression = _at(prefix + place, layouts)
+                    expression = _at(prefix, place, layouts)
                     kept_value = getattr(module, attribute)
                     if expression is not None and size(expression, sizes) == kept_value:
                         yield Number(prefix + attribute, None, kept_value, (expression,), read=False)
         for attribute, place in getattr(type(module), "growkit_sizes", {}).items():
             value = getattr(module, attribute, None)
-            expression = _at(prefix + place, layouts)
+            expression = _at(prefix, place, layouts)
             found_size = None if expression is None else size(expression, sizes)
             if value == 1 and found_size != 1:  # a factor of one unit leaves no trace
                 continue
@@ -84,13 +84,13 @@ def kept_numbers(model: nn.Module, layouts: Mapping[str, Layout], sizes: Mapping
             yield Number(prefix + attribute, None, found_size, (expression,), read=False)
 
 
-def _at(places: str, layouts: Mapping[str, Layout]) -> Expression | None:
+def _at(prefix: str, places: str, layouts: Mapping[str, Layout]) -> Expression | None:
     """The product of the expressions at some dims, None if there is no axis.
 
     `[0].1` is the second factor of a dim; the other factor of a dim that is no product has one unit. `[0]:gain` is
     what has this role.
     """
-    found = [_at_place(place, layouts) for place in places.split(" ")]
+    found = [_at_place(prefix + place, layouts) for place in places.split(" ")]
     factors = [expression for expression in found if expression is not None]
     return Product(tuple(factors)) if len(factors) > 1 else factors[0] if factors else None
 

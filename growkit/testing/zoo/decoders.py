@@ -59,7 +59,7 @@ class Decoder(nn.Module):
 
     def __init__(self, size: Size, tied: bool, kernel: bool = True, norm: nn.Module | None = None):
         super().__init__()
-        width, entries, longest = size(6), size(9), size(8)
+        width, entries, longest = size(6), size(9), size(7) + 1
         self.tokens, self.positions = nn.Embedding(entries, width), nn.Embedding(longest, width)
         self.blocks = nn.ModuleList(
             DecoderBlock(CausalAttention(width, size(2), size(3), longest, kernel), width, size(7)) for _ in range(2)
@@ -80,16 +80,30 @@ class Decoder(nn.Module):
 class TiedRnn(nn.Module):
     """A recurrent language model whose head is its embedding, with a norm before it."""
 
-    def __init__(self, size: Size, norm: bool):
+    def __init__(self, size: Size):
         super().__init__()
         width = size(5)
         self.tokens = nn.Embedding(size(9), width)
         self.layer = nn.LSTM(width, width, batch_first=True)
-        self.norm = nn.LayerNorm(width) if norm else nn.Identity()
+        self.norm = nn.LayerNorm(width)
 
     def forward(self, ids: Tensor) -> Tensor:
         """`'batch time' -> 'batch time entries'`"""
         return F.linear(self.norm(self.layer(self.tokens(ids))[0]), self.tokens.weight)
+
+
+class ProjectedTiedRnn(nn.Module):
+    """A recurrent language model whose head is its embedding, with a projection to its width before it."""
+
+    def __init__(self, size: Size):
+        super().__init__()
+        self.tokens = nn.Embedding(size(9), size(5))
+        self.layer = nn.LSTM(size(5), size(7), batch_first=True)
+        self.projection = nn.Linear(size(7), size(5))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """`'batch time' -> 'batch time entries'`"""
+        return F.linear(self.projection(self.layer(self.tokens(ids))[0]), self.tokens.weight)
 
 
 def _ids(size: Size) -> Tensor:
@@ -123,7 +137,12 @@ def tied_without_norm(size: Size) -> Built:
 
 def tied_rnn(size: Size) -> Built:
     """A recurrent language model with a tied head after a norm."""
-    return TiedRnn(size, norm=True), _ids(size)
+    return TiedRnn(size), _ids(size)
+
+
+def projected_tied_rnn(size: Size) -> Built:
+    """A recurrent language model with a tied head after a projection."""
+    return ProjectedTiedRnn(size), _ids(size)
 
 
 ENTRIES = (
@@ -133,4 +152,5 @@ ENTRIES = (
     Entry("tied decoder, RMS norm", tied_rms),
     Entry("tied decoder without a final norm", tied_without_norm),
     Entry("tied recurrent language model", tied_rnn),
+    Entry("tied recurrent language model with a projection", projected_tied_rnn),
 )

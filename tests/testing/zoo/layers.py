@@ -1,0 +1,91 @@
+"""Layouts of torch's layers, written by hand, to put those of whole models together."""
+
+from __future__ import annotations
+
+import pytest
+
+from growkit.discovery.discover import discover
+from growkit.testing.zoo import ZOO
+from tests.discovery.written import check_layouts
+
+Layouts = dict[str, str]
+
+
+def check_entry(name: str, written: Layouts) -> None:
+    """The model has the written layouts, at odd sizes and with all sizes equal."""
+    for equal_sizes in (False, True):
+        model, inputs = ZOO[name].make(equal_sizes)
+        table = discover(model, inputs)
+        check_layouts(table, written)
+        assert table.unreached == ()
+
+
+def families(*written: tuple[str, Layouts]) -> list[object]:
+    """Parameters of a test: name of the entry, its layouts."""
+    return [pytest.param(name, layouts, id=name) for name, layouts in written]
+
+
+def linear(name: str, out: str, read: str, bias: bool = True) -> Layouts:
+    """`'out read'`"""
+    return _weight(name, f"{out}:produces {read}:consumes", out if bias else None)
+
+
+def conv(name: str, out: str, read: str, kernel: tuple[int, ...] = (3, 3), bias: bool = True) -> Layouts:
+    """`'out read *kernel'`; `kernel` 1 is no axis."""
+    return _weight(name, f"{out}:produces {read}:consumes {_places(name, kernel)}", out if bias else None)
+
+
+def transposed(name: str, out: str, read: str, kernel: tuple[int, ...] = (3, 3), bias: bool = True) -> Layouts:
+    """`'read out *kernel'`"""
+    return _weight(name, f"{read}:consumes {out}:produces {_places(name, kernel)}", out if bias else None)
+
+
+def depthwise(name: str, channels: str, kernel: tuple[int, ...] = (3, 3), bias: bool = True) -> Layouts:
+    """`'channels 1 *kernel'`"""
+    return _weight(name, f"{channels}:gain 1 {_places(name, kernel)}", channels if bias else None)
+
+
+def norm(name: str, axis: str) -> Layouts:
+    """Gain and bias."""
+    return {f"{name}.weight": f"{axis}:gain", f"{name}.bias": f"{axis}:bias"}
+
+
+def statistics(name: str, axis: str) -> Layouts:
+    """Running mean and variance."""
+    return {f"{name}.running_mean": f"{axis}:mean", f"{name}.running_var": f"{axis}:variance"}
+
+
+def batch_norm(name: str, axis: str) -> Layouts:
+    """Gain, bias and running statistics."""
+    return norm(name, axis) | statistics(name, axis)
+
+
+def recurrent(name: str, gates: int, hidden: str, read: str, layer: str = "l0", bias: bool = True) -> Layouts:
+    """One direction of one layer: `'[hidden|hidden|...] read'`, `'[hidden|hidden|...] hidden'`."""
+    stacked = f"[{'|'.join([hidden] * gates)}]" if gates > 1 else hidden
+    found = {
+        f"{name}.weight_ih_{layer}": f"{stacked}:produces {read}:consumes",
+        f"{name}.weight_hh_{layer}": f"{stacked}:produces {hidden}:consumes",
+    }
+    biases = {f"{name}.bias_{which}_{layer}": f"{stacked}:produces" for which in ("ih", "hh")}
+    return found | biases if bias else found
+
+
+def packed_attention(name: str, width: str, other: str | None = None) -> Layouts:
+    """`'(3 heads head_dim) width'` of one tensor, `'[(heads head_dim)|(2 heads head_dim)] width'` of two."""
+    h, k = f"{name}.h", f"{name}.k"
+    projected = f"({name}.three {h} {k})" if other is None else f"[({h} {k})|({name}.two {h} {k})]"
+    return {
+        f"{name}.in_proj_weight": f"{projected}:produces {width}:consumes",
+        f"{name}.in_proj_bias": f"{projected}:produces",
+        **linear(f"{name}.out_proj", width, f"({h} {k})"),
+    }
+
+
+def _weight(name: str, weight: str, bias: str | None) -> Layouts:
+    found = {f"{name}.weight": weight}
+    return found | {f"{name}.bias": f"{bias}:produces"} if bias else found
+
+
+def _places(name: str, kernel: tuple[int, ...]) -> str:
+    return " ".join(f"{name}.place{d}" if size > 1 else "1" for d, size in enumerate(kernel))

@@ -82,7 +82,7 @@ def draw_plan(data: st.DataObject, case: Case) -> Plan:
     return make_plan(table, widening.widen, deepen, method=widening.method, seed=seed, growth=number)
 
 
-@laws(10, 150)
+@laws(10, 120)
 def test_law_2_and_7(data: st.DataObject) -> None:
     """The function is kept, and a second trace finds every tensor at its new size, in the same structure."""
     case = data.draw(CASES)
@@ -110,7 +110,7 @@ def past(plan: Plan, model: nn.Module) -> dict[str, Tensor]:
     return masks
 
 
-@laws(8, 80)
+@laws(8, 60)
 def test_law_3(data: st.DataObject) -> None:
     """Slots are what the grown net would have accumulated: its own gradients, fed to an optimizer of its own."""
     case = data.draw(CASES)
@@ -162,7 +162,7 @@ def test_law_3(data: st.DataObject) -> None:
     assert checked
 
 
-@laws(6, 50)
+@laws(6, 40)
 def test_law_4(data: st.DataObject) -> None:
     """Plan and weights as files, replayed on a fresh small model and on the meta device, go on bit for bit."""
     case = data.draw(CASES)
@@ -191,7 +191,7 @@ def test_law_4(data: st.DataObject) -> None:
     assert torch.equal(run(model.eval(), case.inputs), run(empty.eval(), case.inputs))
 
 
-@laws(6, 80)
+@laws(6, 60)
 def test_law_4_of_draws(data: st.DataObject) -> None:
     """The same plan on the same weights gives the same model, new entries too, wherever the global generator is."""
     case = data.draw(CASES)
@@ -203,7 +203,7 @@ def test_law_4_of_draws(data: st.DataObject) -> None:
     assert plain(models[0].state_dict()) == plain(models[1].state_dict())
 
 
-@laws(6, 60)
+@laws(6, 45)
 def test_law_5(data: st.DataObject) -> None:
     """A growth that fails at any of its writes leaves everything bit-equal."""
     case = data.draw(CASES)

@@ -79,7 +79,7 @@ class Sweep:
         self.grown |= {step.axis for step in plan.width}
 
     def every_axis(self) -> None:
-        """Each axis alone, or with those it is tied to, by each method, to a size that is a multiple and one that is not."""
+        """Each axis alone, or with those it is tied to, by each method, to a multiple of its size and to none."""
         for name in self.unlocked:
             size = self.table.sizes[name]
             for method in METHODS:

@@ -1,0 +1,92 @@
+"""Gradients of grown models of the zoo are the mapped gradients of the small ones (law 3), so moments move exactly.
+
+The gradients are those of autograd; only the maps themselves come from growkit. This is what tells wrong roles: a
+tied tensor, a kernel of a group, the slope of a PReLU have the same values under other roles, but other gradients.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+import growkit as gk
+from growkit.growth.resolve import resolve
+from growkit.maps.lifting import DimMap
+from growkit.testing.zoo import ZOO
+from tests.end_to_end.sweeps import Sweep
+
+METHODS = ["copy", "net2net", *(pytest.param(name, marks=pytest.mark.slow) for name in ("fresh", "zero_pad"))]
+NOTHING_GROWS = {
+    *((name, method) for name in (
+        "MultiheadAttention, one tensor", "tied recurrent language model",
+    ) for method in ("net2net", "fresh", "zero_pad")),
+    *((name, "zero_pad") for name in (
+        "convolutions", "convolutions over time", "convolutions over volumes", "depthwise convolutions",
+        "grouped convolutions", "group norms", "instance norms", "residual convolutions", "concatenated branches",
+        "recurrent cells", "MultiheadAttention, two tensors", "encoder and decoder",
+    )),
+}  # fmt: skip
+"""Models all of whose inner axes pass something that does not admit the method, such as a norm or a ReLU."""
+
+
+def gradients(model: nn.Module, inputs: Any) -> dict[str, Tensor]:
+    """Gradients of a weighted sum of all outputs."""
+    model.zero_grad()
+    result = model(*inputs) if isinstance(inputs, tuple) else model(inputs)
+    generator = torch.Generator().manual_seed(0)
+    outputs = [t for t in tree_leaves(result) if isinstance(t, Tensor)]
+    sum((t * torch.randn(t.shape, generator=generator, dtype=t.dtype)).sum() for t in outputs).backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def mapped(gradient: Tensor, dims: tuple[DimMap | None, ...]) -> tuple[Tensor, Tensor]:
+    """The gradient that the grown parameter should have, and where that is known: where no dim is new."""
+    known = torch.ones(())
+    for d, dim in enumerate(dims):
+        view = [-1 if e == d else 1 for e in range(gradient.dim())]
+        source = torch.arange(gradient.shape[d]) if dim is None else torch.tensor(dim.source)
+        factors = torch.ones(len(source)) if dim is None else torch.tensor(dim.gradient, dtype=torch.float64)
+        gradient = gradient.index_select(d, source.clamp_min(0)) * factors.view(view)
+        known = known * (source >= 0).view(view)
+    return gradient, known.bool().expand_as(gradient)
+
+
+def together(sweep: Sweep, method: str) -> gk.Plan | None:
+    """As many axes as grow together by one method; outputs stay, so that the loss is the same."""
+    widen: dict[str, int] = {}
+    plan = None
+    for name in sweep.unlocked:
+        axis = sweep.table.by_name[name]
+        if name in widen or any(passage.kind == "output" for passage in axis.passages):
+            continue
+        for new in (axis.size + 1, 2 * axis.size):
+            longer = sweep.plan(widen | {name: new}, method)
+            if longer is not None:
+                plan, widen = longer, {step.axis: step.new for step in longer.width}
+                break
+    return plan
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", ZOO)
+def test_gradients_are_mapped(name: str, method: str) -> None:
+    model, inputs = ZOO[name].make()
+    plan = together(Sweep(model, inputs), method)
+    assert (plan is None) == ((name, method) in NOTHING_GROWS)
+    if plan is None:
+        return
+    edits = resolve(plan, model).edits
+    before = gradients(model, inputs)
+    grown = copy.deepcopy(model)
+    gk.grow(grown, plan, example_inputs=inputs)
+    after = gradients(grown, inputs)
+    largest = max(float(g.abs().max()) for g in before.values())
+    for tensor, old in before.items():
+        expected, known = mapped(old, edits[tensor].dims) if tensor in edits else (old, torch.ones_like(old).bool())
+        assert after[tensor].shape == expected.shape
+        assert float((after[tensor] - expected)[known].abs().max()) <= 1e-12 * largest, tensor

@@ -11,7 +11,8 @@ import growkit as gk
 from growkit.errors import EngineError, GrowkitError, NameLookupError, SettingsError
 from growkit.integrations import engine as integration
 from growkit.testing import assert_function_preserved
-from growkit.train import Engine, Runtime
+from growkit.train import Engine, Runtime, Settings
+from tests.growth.nets import conformer, utterances
 
 X = torch.linspace(-1, 1, 15, dtype=torch.float64).reshape(5, 3)
 
@@ -206,3 +207,44 @@ def test_request_growth_grows_and_returns_the_change() -> None:
     assert change.updated_model is model
     assert change.config_updates == {"learning_rate": 0.1}
     assert model[0].out_features == 6
+
+
+def test_a_conformer_grows_in_width_and_depth_inside_a_wrapper() -> None:
+    """The wrapper is made anew for the grown model, the rate changes with it, and the metrics go on."""
+    inputs = utterances()
+    wrapped: list[int] = []
+
+    def wrap(model: nn.Module) -> nn.Module:
+        wrapped.append(sum(p.numel() for p in model.parameters()))
+        return nn.Sequential(model)
+
+    def callback(growth, step):
+        if step == 2:
+            widen = {"model_dim": 2.0, "ffn_dim": 2.0, "num_heads": 3}
+            growth.request("wide", widen=widen, config_updates={"learning_rate": 5e-4})
+        if step >= 3:
+            return growth.request("deep", deepen={"layers": 3})
+        return None
+
+    growth = gk.Growth(inputs)
+    model = conformer()
+    engine = Engine(
+        model,
+        train_step=lambda model, batch: model[0](*batch).square().mean(),
+        train_data=[inputs] * 5,
+        optimizers=lambda model: torch.optim.Adam(model.parameters()),
+        callbacks=[callback],
+        services={"growth": growth},
+        settings=Settings(log_every=1),
+        runtime=Runtime(wrap=wrap),
+        console=Console(quiet=True),
+    )
+    engine.fit(1)
+    assert list(growth.done) == ["wide", "deep"]
+    assert wrapped == sorted(set(wrapped))
+    assert len(wrapped) == 3
+    assert len(model.encoder.layers) == 3
+    assert engine.optimizer.param_groups[0]["lr"] == 5e-4
+    assert len(engine.history) == 5
+    assert growth.table.sizes["encoder.input_projection.weight[0]"] == 8
+    assert [plan.growth for plan in growth.done.values()] == [0, 1]

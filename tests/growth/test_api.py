@@ -1,8 +1,6 @@
 """`grow`: refusals and failures that leave everything as it was."""
 
 import copy
-import gc
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -245,31 +243,6 @@ def test_without_rollback_an_early_failure_is_itself(monkeypatch: pytest.MonkeyP
     with pytest.raises(Planted):
         run.grow(plan, rollback=False)
     assert run.picture() == before
-
-
-@pytest.mark.parametrize("rollback", [True, False])
-def test_old_tensors_are_freed_one_by_one_without_rollback(rollback: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of old grown parameters and their slots that are alive when each new one takes its place."""
-    model = residual()
-    optimizer = Adam(model.parameters())
-    train(model, optimizer)
-    plan = make_plan(discover(model, rows()), WIDEN)
-    olds = [weakref.ref(p) for name, p in model.named_parameters() if name in plan.layouts]
-    olds += [weakref.ref(optimizer.state[old()]["exp_avg"]) for old in olds]
-    alive: list[int] = []
-
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        alive.append(sum(old() is not None for old in olds))
-        return move_state(*args, **kwargs)
-
-    move_state = transaction.move_state
-    monkeypatch.setattr(transaction, "move_state", counted)
-    grow(model, plan, optimizers=optimizer, rollback=rollback)
-    count = len(olds) // 2
-    assert len(alive) == count
-    assert alive == ([2 * count] * count if rollback else [2 * (count - done) for done in range(count)])
-    gc.collect()
-    assert not any(old() is not None for old in olds)
 
 
 def test_both_ways_give_the_same() -> None:

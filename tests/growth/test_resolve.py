@@ -74,6 +74,7 @@ def test_tensors_of_other_types_are_refused() -> None:
         resolve(plan, model)
 
 
+@pytest.mark.report("R036")
 def test_blocks_that_share_parameters_are_refused() -> None:
     model = residual()
     model.blocks[1].up.weight = model.blocks[0].up.weight
@@ -84,6 +85,19 @@ def test_blocks_that_share_parameters_are_refused() -> None:
     same.blocks[1] = same.blocks[0]
     with pytest.raises(DepthError):
         resolve(make_plan(discover(same, rows()), deepen={"blocks": 3}), same)
+
+
+@pytest.mark.report("R096")
+def test_blocks_with_a_forward_of_their_own_are_refused() -> None:
+    """A copy of such a block would go on calling the original."""
+    model = residual()
+    plan = make_plan(discover(model, rows()), {"first.weight[0]": 8}, {"blocks": 3})
+    up = model.blocks[1].up
+    original = up.forward
+    up.forward = lambda x: 2 * original(x)
+    with pytest.raises(DepthError, match=r"block 'blocks.1', in which 'blocks.1.up' has a forward of its own"):
+        resolve(plan, model)
+    resolve(replace(plan, depth=()), model)
 
 
 def test_containers() -> None:

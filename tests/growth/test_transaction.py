@@ -1,8 +1,14 @@
 """One growth written as a whole."""
 
+import gc
+import weakref
+from typing import Any
+
+import pytest
 from torch.optim import Adam
 
-from growkit import Insert, discover, make_plan
+from growkit import Insert, discover, grow, make_plan
+from growkit.growth import transaction
 from growkit.growth.journal import Journal
 from growkit.growth.resolve import resolve
 from growkit.growth.transaction import commit
@@ -47,3 +53,28 @@ def test_without_optimizers_nothing_is_missing_there() -> None:
     assert changes.unoptimized == ()
     assert len(changes.new_parameters) == 6
     assert len(model.blocks) == 3
+
+
+@pytest.mark.parametrize("rollback", [True, False])
+def test_old_tensors_are_freed_one_by_one_without_rollback(rollback: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of old grown parameters and their slots that are alive when each new one takes its place."""
+    model = residual()
+    optimizer = Adam(model.parameters())
+    train(model, optimizer)
+    plan = make_plan(discover(model, rows()), {"first.weight[0]": 8, "blocks.0.up.weight[0]": 7})
+    olds = [weakref.ref(p) for name, p in model.named_parameters() if name in plan.layouts]
+    olds += [weakref.ref(optimizer.state[old()]["exp_avg"]) for old in olds]
+    alive: list[int] = []
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        alive.append(sum(old() is not None for old in olds))
+        return move_state(*args, **kwargs)
+
+    move_state = transaction.move_state
+    monkeypatch.setattr(transaction, "move_state", counted)
+    grow(model, plan, optimizers=optimizer, rollback=rollback)
+    count = len(olds) // 2
+    assert len(alive) == count
+    assert alive == ([2 * count] * count if rollback else [2 * (count - done) for done in range(count)])
+    gc.collect()
+    assert not any(old() is not None for old in olds)

@@ -48,7 +48,7 @@ def check_optimizer(
 
     Raises:
         OptimizerError: there are no rules for the class, it holds none of the parameters, or their state has a key
-            without rule or a shape that does not belong to the parameter.
+            without rule, a shape that does not belong to the parameter, or a type that cannot be mapped.
     """
     kind = type(optimizer)
     spec = find_spec(kind)
@@ -100,4 +100,10 @@ def _check_state(kind: str, spec: OptimizerSpec, name: str, parameter: Tensor, s
                 f"{kind}'s state {key!r} for {name} has shape {shape}",
                 f"{expected}, for a parameter of shape {tuple(parameter.shape)}",
                 "load the state that belongs to this model, or make the optimizer anew after changing the parameter",
+            )
+        if isinstance(value, Tensor) and shape and not (type(value) is Tensor and value.is_floating_point()):
+            raise OptimizerError(
+                f"{kind}'s state {key!r} for {name} is a {type(value).__name__} of {value.dtype}",
+                "plain tensors of floating-point numbers: what others stand for is not known",
+                "grow before the state is quantised or sharded, or keep it in full precision",
             )

@@ -100,6 +100,7 @@ def test_an_unknown_state_key() -> None:
     assert "register a subclass" in error.next_step
 
 
+@pytest.mark.report("R046")
 @pytest.mark.parametrize(
     ("key", "value", "shape", "expected"),
     [("exp_avg", torch.ones(3, 4), "(3, 4)", "(4, 3)"), ("step", torch.ones(1), "(1,)", "()")],
@@ -111,3 +112,26 @@ def test_a_state_of_another_shape(key: str, value: torch.Tensor, shape: str, exp
     assert error.given == f"Adam's state {key!r} for 0.weight has shape {shape}"
     assert error.allowed == f"{expected}, for a parameter of shape (4, 3)"
     assert "make the optimizer anew" in error.next_step
+
+
+class Compressed(torch.Tensor):
+    """Stands for a quantised or sharded slot."""
+
+    def __deepcopy__(self, memo: object) -> "Compressed":
+        return self
+
+
+@pytest.mark.report("R053")
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [
+        (torch.ones(4, 3, dtype=torch.uint8), "Tensor of torch.uint8"),
+        (torch.ones(4, 3).as_subclass(Compressed), "Compressed of torch.float32"),
+    ],
+)
+def test_a_state_of_an_unknown_type(value: torch.Tensor, stored: str) -> None:
+    model, optimizer = trained(torch.optim.Adam)
+    optimizer.state[model[0].weight]["exp_avg_sq"] = value
+    error = refusal(optimizer, model)
+    assert error.given == f"Adam's state 'exp_avg_sq' for 0.weight is a {stored}"
+    assert error.allowed.startswith("plain tensors of floating-point numbers")

@@ -33,7 +33,7 @@ def resolve(plan: Plan, model: nn.Module) -> Resolved:
 
     Raises:
         PlanError: the plan is for another model, or a tensor cannot be replaced.
-        DepthError: a block shares parameters with the rest of the model.
+        DepthError: a block shares parameters with the rest of the model, or cannot be copied.
     """
     check_fingerprint(model, plan.fingerprint)
     tensors = tensors_of(model)
@@ -110,6 +110,13 @@ def _check_blocks(model: nn.Module, step: DepthStep) -> None:
                 "blocks that own their parameters",
                 "insert after another block: Insert(at=[...])",
             )
+        for name, module in model.get_submodule(path).named_modules(prefix=path):
+            if "forward" in vars(module):
+                raise DepthError(
+                    f"block {path!r}, in which {name!r} has a forward of its own, not that of its class",
+                    "blocks of which a copy runs by itself: such a forward may go on calling the original",
+                    "put the change into the class, or set it after the growth, on each block",
+                )
 
 
 def _modules(model: nn.Module) -> Iterable[tuple[str, nn.Module]]:

@@ -20,7 +20,8 @@ def find(name: str, axes: Sequence[Axis], numbers: Sequence[Number]) -> tuple[Ax
     (`layers.0.attention.num_heads`, `num_heads`); the end of a tensor dim, if only one axis has it.
 
     Raises:
-        NameLookupError: unknown, with the nearest names; or ambiguous, with the candidates.
+        NameLookupError: unknown, with the nearest names; or ambiguous, with the candidates: so is a dim that is made of
+            several axes.
     """
     exact = [axis for axis in axes if name in axis.names]
     if exact:
@@ -30,14 +31,19 @@ def find(name: str, axes: Sequence[Axis], numbers: Sequence[Number]) -> tuple[Ax
         chosen = [n for n in numbers if pattern.fullmatch(n.path)]
         sized = {axis.name for axis in _sized(axes, chosen)}
         found = [axis for axis in axes if axis.name in sized or any(map(pattern.fullmatch, axis.names))]
+        # what the caller sees grows only if it is named itself
+        inside = [axis for axis in found if axis.kind not in ("input", "output")]
         if found:
-            return tuple(found)
+            return tuple(inside or found)
         raise _unknown(name, axes, numbers)
     sized_axes = _sized(axes, [n for n in numbers if n.path == name or n.path.endswith("." + name)])
     if len({(axis.kind, axis.size) for axis in sized_axes}) > 1:
         raise _ambiguous(name, sized_axes)
     if sized_axes:
         return sized_axes
+    composed = [axis for axis in axes if any(known.rpartition(".")[0] == name for known in axis.names)]
+    if composed:
+        raise _ambiguous(name, composed)
     ending = [axis for axis in axes if any(known.endswith("." + name) for known in axis.names)]
     if len(ending) > 1:
         raise _ambiguous(name, ending)

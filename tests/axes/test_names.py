@@ -79,3 +79,16 @@ def test_unknown_names_get_the_nearest(name: str, near: str) -> None:
 def test_nothing_near() -> None:
     with pytest.raises(NameLookupError, match="print the axis table"):
         find("@@@@", AXES, NUMBERS)
+
+
+def test_a_dim_made_of_several_axes_lists_them() -> None:
+    with pytest.raises(NameLookupError) as caught:
+        find("layers.0.query.weight[0]", AXES, NUMBERS)
+    assert "layers.0.query.weight[0].0 (heads, 2), layers.0.query.weight[0].1 (head_dim, 3)" in caught.value.allowed
+
+
+def test_a_glob_leaves_inputs_and_outputs_alone_unless_it_means_nothing_else() -> None:
+    head = axis("head.weight[0]", 3, "output")
+    assert find("**.weight[0]", [*AXES, head], NUMBERS) == (STREAM, *FFN)
+    assert find("head.*[0]", [*AXES, head], NUMBERS) == (head,)
+    assert find("head.weight[0]", [*AXES, head], NUMBERS) == (head,)

@@ -100,6 +100,8 @@ class Tracer(TorchDispatchMode):
             torch._C._set_mkldnn_enabled(onednn)
             for hook in hooks:
                 hook.remove()
+                # torch forgets this entry (2.13), and then takes every module for hooked for ever after
+                module_hooks._global_forward_hooks_with_kwargs.pop(hook.id, None)
 
     def _enter_module(self, module: nn.Module, inputs: Any) -> None:
         self._running.append(module)

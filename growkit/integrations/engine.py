@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_map_only
 
 from growkit.axes.table import AxisTable
 from growkit.discovery.discover import discover
-from growkit.discovery.inputs import CallModel
+from growkit.discovery.inputs import CallModel, Inputs
 from growkit.errors import EngineError
 from growkit.growth.api import grow
 from growkit.growth.depth import Deepen
@@ -113,6 +114,7 @@ class Growth:
         structure = _structure(runtime.model)
         known = self._known is not None and self._known[0] is runtime.model and self._known[1] == structure[1]
         if not known:
+            self.example_inputs = _moved(self.example_inputs, runtime.model)
             self._table = discover(runtime.model, self.example_inputs, layouts=self.layouts, call=self.call)
             self._known = structure
         self._runtime = runtime
@@ -136,6 +138,14 @@ class Growth:
         done = state["done"]
         assert isinstance(done, Mapping)
         self.done = {name: Plan.from_json(text) for name, text in done.items()}
+
+
+def _moved(inputs: Any, model: nn.Module) -> Any:
+    """The inputs on the device of the model."""
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    if isinstance(inputs, Inputs):
+        return Inputs(*_moved(inputs.args, model), **_moved(inputs.kwargs, model))
+    return tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), inputs)
 
 
 def _structure(model: nn.Module) -> tuple[nn.Module, Mapping[str, torch.Size]]:

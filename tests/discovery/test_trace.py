@@ -10,6 +10,7 @@ from torch.nn.modules import module as module_hooks
 from growkit.axes.reading import settle
 from growkit.discovery import rules as rules
 from growkit.discovery.call import Nature
+from growkit.discovery.discover import discover
 from growkit.discovery.trace import Tracer
 
 
@@ -76,3 +77,11 @@ def test_what_changes_its_own_shape_is_followed() -> None:
     with tracer.running():
         y = model(x).unsqueeze_(0).squeeze_().t_()
     assert tracer.dims(y) == [tracer.held["weight"][0]]
+
+
+def test_torch_takes_no_module_for_hooked_afterwards() -> None:
+    hooks = torch.nn.modules.module
+    discover(nn.Linear(2, 3), torch.randn(4, 2))
+    assert not hooks._global_forward_hooks
+    assert not hooks._global_forward_hooks_with_kwargs
+    assert not hooks._global_forward_hooks_always_called

@@ -131,3 +131,11 @@ def test_the_whole_demo_learns(tmp_path: Path) -> None:
     assert results["test_accuracy"] >= 0.93
     assert results["test_accuracy"] >= results["ungrown_test_accuracy"] + 0.05
     assert max(growth["max_rel_deviation"] for growth in results["growths"]) <= 1e-5
+
+
+@pytest.mark.gpu
+def test_on_a_gpu(tmp_path: Path) -> None:
+    results = run_demo(tmp_path, "--steps", "6", "--device", "cuda").results
+    assert results["device"] == "cuda"
+    assert [growth["kind"] for growth in results["growths"]] == ["width", "width", "depth"]
+    assert max(growth["max_rel_deviation"] for growth in results["growths"]) <= 1e-5

@@ -21,9 +21,9 @@ INPUTS = (torch.randn(2, 6, 12), torch.tensor([6, 4]))
 
 def printed(table: Table) -> list[list[str]]:
     """The cells of each line."""
-    console = Console(file=io.StringIO(), width=80)
-    console.print(table)
-    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    output = io.StringIO()
+    Console(file=output, width=80).print(table)
+    lines = output.getvalue().splitlines()
     return [[cell.strip() for cell in line.replace("┃", "│").strip("│ ").split("│")] for line in lines]
 
 

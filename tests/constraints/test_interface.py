@@ -1,6 +1,7 @@
 """Outputs keep their old units in front, as they are; inputs have the size of the data."""
 
 from growkit.constraints.interface import CONSTRAINTS
+from growkit.maps.axis_map import AxisMap
 from tests.constraints.maps import MAPS, admitted
 
 
@@ -13,3 +14,8 @@ def test_the_refusal_says_what_would_do() -> None:
     refusal = CONSTRAINTS["output"](MAPS["fresh first"])
     assert refusal is not None
     assert refusal.admitted == "old units first, unscaled"
+
+
+def test_outputs_stay_in_their_order() -> None:
+    assert CONSTRAINTS["output"](AxisMap.copies(2, (1, 0, 1))) is not None
+    assert CONSTRAINTS["output"](AxisMap.copies(2, (0, 0, 1))) is not None

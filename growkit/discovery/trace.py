@@ -84,19 +84,16 @@ class Tracer(TorchDispatchMode):
     @contextmanager
     def running(self) -> Iterator[None]:
         """Follows what runs inside; hooks and modes are gone afterwards, also after an error."""
-        # Fast kernels would hide what a layer does: whole encoder layers, whole LSTMs.
-        fast_path, onednn = torch.backends.mha.get_fastpath_enabled(), torch._C._get_mkldnn_enabled()
+        onednn = torch._C._get_mkldnn_enabled()
         hooks = [
             module_hooks.register_module_forward_pre_hook(self._enter_module),
             module_hooks.register_module_forward_hook(self._leave_module, with_kwargs=True, always_call=True),
         ]
-        torch.backends.mha.set_fastpath_enabled(False)
-        torch._C._set_mkldnn_enabled(False)
+        torch._C._set_mkldnn_enabled(False)  # its kernels would hide what a whole recurrent layer does
         try:
             with torch.no_grad(), self:
                 yield
         finally:
-            torch.backends.mha.set_fastpath_enabled(fast_path)
             torch._C._set_mkldnn_enabled(onednn)
             for hook in hooks:
                 hook.remove()

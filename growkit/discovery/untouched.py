@@ -35,7 +35,7 @@ def unwrap(model: nn.Module) -> nn.Module:
 
 @contextmanager
 def untouched(model: nn.Module) -> Iterator[None]:
-    """Eval mode inside; afterwards flags, attributes, buffers and random states are as before."""
+    """Eval mode inside, without fast paths; then flags, attributes, buffers and random states are as before."""
     modules = list(model.modules())
     attributes = [(module, dict(vars(module))) for module in modules]
     tables: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -44,11 +44,16 @@ def untouched(model: nn.Module) -> Iterator[None]:
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     devices = sorted({tensor.device.index or 0 for tensor in model.parameters() if tensor.is_cuda})
     python_state = random.getstate()
+    # In eval mode torch runs whole encoder layers as one kernel, which hides what they do, and gives zeros where
+    # inputs are padded, but not under every mode: outputs of two runs could not be compared.
+    fast_path = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
     try:
         with torch.random.fork_rng(devices):
             model.eval()
             yield
     finally:
+        torch.backends.mha.set_fastpath_enabled(fast_path)
         random.setstate(python_state)
         for module, before in attributes:
             vars(module).clear()

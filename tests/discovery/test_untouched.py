@@ -87,6 +87,18 @@ def test_it_evaluates_inside() -> None:
     assert model[0].training
 
 
+def test_padded_places_of_an_encoder_are_computed_as_in_training() -> None:
+    """With torch's fast path they would be zero, and an output in float32 be far from one in float64."""
+    layer = nn.TransformerEncoderLayer(4, 2, 6, dropout=0.0, batch_first=True)
+    model = nn.TransformerEncoder(layer, 1)
+    padding = torch.tensor([[False, False, True]])
+    x = torch.randn(1, 3, 4, generator=torch.Generator().manual_seed(0))
+    expected = model.train()(x, src_key_padding_mask=padding)
+    with untouched(model), torch.no_grad():
+        torch.testing.assert_close(model(x, src_key_padding_mask=padding), expected)
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
 def test_compiled_models_are_unwrapped() -> None:
     raw = nn.Linear(5, 4)
     assert unwrap(torch.compile(raw, backend="eager")) is raw

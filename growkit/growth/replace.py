@@ -22,15 +22,20 @@ def replace_tensors(
 ) -> Iterator[tuple[str, Tensor, Tensor]]:
     """Puts the grown tensors in place, one after the other, and yields (name, old, new) for each.
 
-    Each is written to every module that holds the old one, so ties stay ties. New parameters keep
-    `requires_grad` and the attributes of the old.
+    Each is written to every module that holds the old one, so ties stay ties; also where a module lists it once more,
+    as recurrent layers do. New parameters keep `requires_grad` and the attributes of the old.
     """
     places: dict[int, list[tuple[dict[str, Any], str]]] = defaultdict(list)
+    elements: dict[int, list[tuple[list[Any], int]]] = defaultdict(list)
     for owner in module.modules():
         for store in (owner._parameters, owner._buffers):
             for attribute, tensor in store.items():
                 if tensor is not None:
                     places[id(tensor)].append((store, attribute))
+        for listed in vars(owner).values():
+            for index, tensor in enumerate(listed if isinstance(listed, list) else ()):
+                if isinstance(tensor, Tensor):
+                    elements[id(tensor)].append((listed, index))
     tensors = tensors_of(module)
     for name, edit in edits.items():
         old = tensors.pop(name)
@@ -40,6 +45,8 @@ def replace_tensors(
             vars(new).update(vars(old))
         for store, attribute in places[id(old)]:
             journal.set_item(store, attribute, new)
+        for listed, index in elements[id(old)]:
+            journal.set_element(listed, index, new)
         yield name, old, new
 
 

@@ -200,3 +200,29 @@ def test_blocks_of_a_model_that_is_itself_the_list() -> None:
     grow(model, deepen={"": Insert(at=[0, 2])}, example_inputs=x)
     assert len(model) == 4
     assert_function_preserved(before, model, x)
+
+
+class Recurrent(nn.Module):
+    """An LSTM, which lists its weights once more, and a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.last = nn.LSTM(3, 4, batch_first=True), nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.layer(x)[0])
+
+
+def test_where_a_module_lists_its_weights_they_are_replaced_too_and_put_back() -> None:
+    model = randomise(Recurrent().double())
+    x = torch.randn(2, 5, 3, dtype=torch.float64)
+    plan, before = make_plan(discover(model, x), {"hidden_size": 6}), model(x)
+    old, journal = list(model.layer._flat_weights), Journal()
+    for _ in replace_tensors(model, resolve(plan, model).edits, journal):
+        pass
+    replace_numbers(model, plan.numbers, journal)
+    assert all(a is b for a, b in zip(model.layer._flat_weights, model.layer.parameters(), strict=True))
+    torch.testing.assert_close(model(x), before, rtol=1e-12, atol=1e-12)
+    journal.undo()
+    assert all(a is b for a, b in zip(model.layer.parameters(), old, strict=True))
+    assert torch.equal(model(x), before)

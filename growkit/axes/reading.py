@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from growkit.axes.axis import Passage
 from growkit.axes.expressions import Concat, Expression, Leaf, Product
-from growkit.axes.occurrence import Join, Node
+from growkit.axes.occurrence import Join, Node, Parts
 from growkit.axes.union_find import Axes
+
+BESIDE_OTHERS = " beside others"
+"""End of the kind of a passage that takes a part of a composite dim together with the others."""
+
+_TOGETHER = ("layer_norm", "rms_norm", "group_norm", "reduce:")
 
 
 def leaf_nodes(axes: Axes, node: Node) -> list[Node]:
@@ -34,7 +40,11 @@ def expression(axes: Axes, node: Node) -> Expression:
 
 
 def settle(axes: Axes) -> None:
-    """Hands roles, passages and locks of composite nodes down to their parts; roles only once."""
+    """Hands roles, passages and locks of composite nodes down to their parts; roles only once.
+
+    What looks at all units of a concatenation together (statistics, an output whose places count) is marked so on
+    its parts, unless the part can grow without the others: new units at the very end keep the places of the old.
+    """
     for node in axes.nodes:  # grows while it runs: each occurrence gets parts of its own
         axes.parts(node)
     for node in sorted(axes.nodes, key=lambda n: -n.size):
@@ -42,8 +52,20 @@ def settle(axes: Axes) -> None:
         for part in node.parts.nodes if node.parts else ():
             part.roles.update(node.roles)
             theirs = axes.shared(part)
-            theirs.passages |= shared.passages
+            for passage in shared.passages:
+                theirs.passages[_handed_down(passage, part, node.parts)] = None
             for lock, declarable in shared.locks.items():
                 theirs.locks.setdefault(lock, declarable)
         if node.parts:
             node.roles = {}
+
+
+def _handed_down(passage: Passage, part: Node, parts: Parts) -> Passage:
+    concat = parts.join is Join.CONCAT
+    if passage.kind == "output":
+        # row-major: what is appended to the last part, or to the slowest factor, comes after everything
+        alone = part is (parts.nodes[-1] if concat else parts.nodes[0])
+    else:
+        alone = not (concat and passage.kind.startswith(_TOGETHER))
+    together = passage.kind.endswith(BESIDE_OTHERS)
+    return passage if alone or together else Passage(passage.kind + BESIDE_OTHERS, passage.where)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from growkit.constraints.activation import pointwise
+from growkit.constraints.activation import unscaled_units
 from growkit.constraints.constraint import Constraint, Refusal
 from growkit.maps.axis_map import AxisMap
 
@@ -28,8 +28,8 @@ CONSTRAINTS: dict[str, Constraint] = {
     "reduce:mean": uniform_copies,
     # channels inside each group; whole groups have statistics of their own (Wu and He 2018, arXiv 1803.08494, eq. 4)
     "group_norm": uniform_copies,
-    "norm_groups": pointwise("group_norm"),
+    "norm_groups": unscaled_units,
     # statistics of each unit over the batch: copies have those of their unit (Ioffe and Szegedy 2015, alg. 1);
     # a unit that is zero would be divided by sqrt(eps), and its bias read at once
-    "batch_norm": pointwise("batch_norm"),
+    "batch_norm": unscaled_units,
 }

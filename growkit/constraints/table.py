@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from growkit.axes.axis import Axis, Lock, Passage
 from growkit.axes.expressions import Role
+from growkit.axes.reading import BESIDE_OTHERS
 from growkit.axes.table import AxisTable
 from growkit.constraints import activation, attention, conv, interface, norm
 from growkit.constraints.constraint import Constraint, Refusal, never
@@ -26,6 +27,11 @@ CONSTRAINTS = MappingProxyType(
 
 def constraint_of(kind: str) -> Constraint:
     """The constraint of a passage; an unknown passage admits nothing."""
+    if kind.endswith(BESIDE_OTHERS):
+        whole = kind.removesuffix(BESIDE_OTHERS)
+        if whole == "output":
+            return never("an output of the model holds other axes behind it, whose places would move")
+        return never(f"{whole} takes it together with other axes beside it, so that it cannot grow alone")
     if kind.startswith("pointwise:"):
         return activation.pointwise(kind.removeprefix("pointwise:"))
     return CONSTRAINTS.get(kind) or never(f"nothing is known about growth through {kind!r}")

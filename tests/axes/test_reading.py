@@ -57,3 +57,31 @@ def test_settle_gives_roles_to_the_parts_of_that_occurrence_only() -> None:
     settle(axes)
     assert {role for leaf in leaf_nodes(axes, first) for role in leaf.roles} == {Role.PRODUCES}
     assert {role for leaf in leaf_nodes(axes, second) for role in leaf.roles} == {Role.CONSUMES}
+
+
+def _kinds(axes: Axes, node: Node) -> list[str]:
+    return sorted(passage.kind for passage in axes.shared(node).passages)
+
+
+def test_what_looks_at_a_whole_concatenation_is_marked_on_its_parts() -> None:
+    """Statistics on every part; an output on all but the last, behind which new units keep all places."""
+    axes = Axes()
+    first, last = axes.node(2), axes.node(3)
+    whole = axes.concat([[first], [last]])
+    for kind in ("layer_norm", "output", "residual", "reduce:mean"):
+        axes.note([whole], kind, "here")
+    settle(axes)
+    beside = ["layer_norm beside others", "output beside others", "reduce:mean beside others", "residual"]
+    assert _kinds(axes, first) == beside
+    assert _kinds(axes, last) == ["layer_norm beside others", "output", "reduce:mean beside others", "residual"]
+
+
+def test_of_a_product_only_the_slowest_factor_can_append_to_an_output() -> None:
+    axes = Axes()
+    whole = axes.node(6, named=True)
+    (major,), (minor,) = axes.split(whole, 2)
+    for kind in ("layer_norm", "output"):
+        axes.note([whole], kind, "here")
+    settle(axes)
+    assert _kinds(axes, major) == ["layer_norm", "output"]
+    assert _kinds(axes, minor) == ["layer_norm", "output beside others"]

@@ -22,6 +22,19 @@ def test_why() -> None:
     assert torch.allclose(2 * a + 2 * b, 2 * (a + b))
 
 
+def test_new_units_need_a_function_that_is_finite_everywhere() -> None:
+    """A reader of weight zero makes zero of any finite value, but NaN of the logarithm of a negative one."""
+    for function in ("log", "sqrt", "rsqrt", "reciprocal", "pow", "div", "some_new_function"):
+        assert admitted(pointwise(function)) == {"x2", "3", "unequal shares"}
+    assert (torch.tensor(-1.0).log() * 0).isnan()
+
+
+def test_functions_whose_arguments_decide_at_zero_admit_no_padding() -> None:
+    """ReLU6 is traced as hardtanh, and elu, celu, leaky_relu may have slope zero: no gradient for ever."""
+    for function in ("hardtanh", "elu", "celu", "leaky_relu"):
+        assert admitted(pointwise(function)) == UNSCALED
+
+
 def test_why_padding_depends_on_the_function() -> None:
     """Zero must stay zero, sigmoid(0) = 1/2, and must be left, relu'(0) = 0 in torch."""
     zero = torch.zeros(1, requires_grad=True)

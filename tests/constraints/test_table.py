@@ -27,6 +27,14 @@ def test_an_unknown_passage_admits_nothing() -> None:
     assert admitted(constraint_of("pointwise:silu")) - admitted(constraint_of("pointwise:relu")) == {"padded"}
 
 
+def test_parts_of_a_composite_dim_do_not_grow_without_the_others() -> None:
+    for kind in ("layer_norm beside others", "output beside others"):
+        assert admitted(constraint_of(kind)) == set()
+    refusal = constraint_of("output beside others")(MAPS["fresh"])
+    assert refusal is not None
+    assert refusal.reason == "an output of the model holds other axes behind it, whose places would move"
+
+
 def test_in_words() -> None:
     assert admits(axis("pointwise:relu")) == ("any size (copy, fresh, net2net)",)
     assert admits(axis("layer_norm", "residual")) == ("multiples of 2 (copy)",)

@@ -48,7 +48,7 @@ def test_group_norm_splits_channels() -> None:
     table = discover(model, X)
     assert str(table.layouts["n.weight"]) == "(a.weight[0].0 a.weight[0].1):gain"
     assert passages(table, "a.weight[0].0") == {"norm_groups", "output"}
-    assert passages(table, "a.weight[0].1") == {"group_norm", "output"}
+    assert passages(table, "a.weight[0].1") == {"group_norm", "output beside others"}
     assert [str(n.sizes[0].axis) for n in table.numbers if n.path == "n.num_groups"] == ["a.weight[0].0"]
 
 

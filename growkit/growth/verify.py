@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,14 +21,17 @@ Outputs = list[Tensor]
 EXACT = 1e-12
 """Most relative deviation of an exact growth computed in float64."""
 
+_TELLING = 1.0
+"""A tolerance of this much says nothing: outputs that are all zero would pass."""
+
 
 @dataclass(frozen=True)
 class Verification:
     """How far two models are apart on the same inputs.
 
-    `max_rel`: largest difference over largest value, over all outputs; `tolerance`: what rounding explains;
-    `first_deviation`: path of the first module whose result differs by more, None if none does or none can be
-    compared.
+    `max_abs`: largest difference; `max_rel`: the same over the largest value; `tolerance`: what rounding explains. All
+    three are of one output tensor, the worst: that with the largest `max_rel` for its tolerance. `first_deviation`:
+    path of the first module whose result differs by more, None if none does or none can be compared.
     """
 
     max_abs: float
@@ -50,10 +53,10 @@ class Verification:
 
 @dataclass(frozen=True)
 class Reference:
-    """Outputs of a model before a growth, and what deviation rounding may cause."""
+    """Outputs of a model before a growth, and what deviation rounding may cause in each."""
 
     outputs: Outputs
-    tolerance: float
+    tolerances: tuple[float, ...]
 
 
 def verify(
@@ -66,20 +69,25 @@ def verify(
     measured rounding error of `before`.
 
     Raises:
-        InputsError: a model does not accept the inputs, or the outputs do not correspond.
+        InputsError: a model does not accept the inputs, the outputs do not correspond, or an output is so inexact in
+            its own dtype that nothing can be said of it.
     """
     reference = measure(before, example_inputs, float64=float64, call=call)
     result = compare(reference, after, example_inputs, float64=float64, call=call)
     if result.passed:
         return result
     old, new = (record(model, example_inputs, float64=float64, call=call) for model in (before, after))
-    return Verification(result.max_abs, result.max_rel, result.tolerance, first_deviation(old, new, result.tolerance))
+    return replace(result, first_deviation=first_deviation(old, new, result.tolerance))
 
 
 def measure(
     model: nn.Module, example_inputs: Any, *, float64: bool = False, call: CallModel | None = None
 ) -> Reference:
-    """What a model computes now, and how exactly."""
+    """What a model computes now, and how exactly.
+
+    Raises:
+        InputsError: nothing that can be compared, or an output that is nothing but rounding.
+    """
     outputs = _floats(_run(model, example_inputs, float64, call))
     if not outputs:
         raise InputsError(
@@ -95,16 +103,27 @@ def measure(
         )
     lowest = max((t.dtype for t in outputs), key=lambda dtype: torch.finfo(dtype).eps)
     if lowest == torch.float64:
-        return Reference(outputs, EXACT)
+        return Reference(outputs, (EXACT,) * len(outputs))
     exact = _floats(_run(model, example_inputs, True, call))
-    rounding = max(_relative(a, b)[1] for a, b in zip(exact, outputs, strict=True))
-    return Reference(outputs, max(8 * rounding, 16 * torch.finfo(lowest).eps))
+    tolerances = []
+    for number, (a, b) in enumerate(zip(exact, outputs, strict=True)):
+        rounding = _rounding(a, b)
+        tolerances.append(max(8 * rounding, 16 * torch.finfo(lowest).eps))
+        if not tolerances[-1] < _TELLING:
+            raise InputsError(
+                f"output tensor {number} (of {len(outputs)}), whose own rounding in {b.dtype} is {rounding:.1e} of its "
+                "largest value",
+                f"outputs that are right to {_TELLING / 8}: of less exact ones, nothing can be verified",
+                "use a larger dtype, or other inputs; growkit.verify(..., float64=True) looks past rounding, and "
+                "call=lambda model, inputs: ... may leave this output out",
+            )
+    return Reference(outputs, tuple(tolerances))
 
 
 def compare(
     reference: Reference, model: nn.Module, example_inputs: Any, *, float64: bool = False, call: CallModel | None = None
 ) -> Verification:
-    """How far a model is from what was measured before."""
+    """How far a model is from what was measured before, each output by its own tolerance."""
     outputs = _floats(_run(model, example_inputs, float64, call))
     if len(outputs) != len(reference.outputs):
         raise InputsError(
@@ -112,8 +131,11 @@ def compare(
             "equally many",
             "compare models of one kind",
         )
-    pairs = [_relative(a, _old_part(a, b)) for a, b in zip(reference.outputs, outputs, strict=True)]
-    return Verification(max(p[0] for p in pairs), max(p[1] for p in pairs), reference.tolerance)
+    found = [
+        Verification(*_relative(a, _old_part(a, b)), tolerance)
+        for a, b, tolerance in zip(reference.outputs, outputs, reference.tolerances, strict=True)
+    ]
+    return max(found, key=lambda output: output.max_rel / output.tolerance)
 
 
 def record(
@@ -170,6 +192,12 @@ def _old_part(old: Tensor, new: Tensor) -> Tensor:
             "compare models of one kind on the same inputs",
         )
     return new[tuple(slice(size) for size in old.shape)]
+
+
+def _rounding(exact: Tensor, own: Tensor) -> float:
+    """Relative deviation of a tensor from what float64 gives, where both are finite; infinite if they never are."""
+    finite = exact.isfinite() & own.isfinite()
+    return _relative(exact[finite], own[finite])[1] if finite.any() else _relative(exact, own)[1]
 
 
 def _relative(old: Tensor, new: Tensor) -> tuple[float, float]:

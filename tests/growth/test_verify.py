@@ -185,6 +185,59 @@ def test_a_model_without_any_finite_output_cannot_be_verified() -> None:
         verify(Gives(lambda x: x * NAN), Gives(lambda x: x * NAN), rows())
 
 
+def _half(*made: Callable[[Tensor], Tensor]) -> Gives:
+    return Gives(lambda x: tuple(make(x) for make in made))
+
+
+def test_an_output_that_overflows_in_its_own_dtype_cannot_be_verified() -> None:
+    """70000 is infinite in half precision, and a number in float64."""
+    overflows = lambda x: 70000 * torch.ones_like(x)  # noqa: E731
+    x = rows().half()
+    with pytest.raises(InputsError) as error:
+        verify(_half(lambda x: x, overflows), _half(lambda x: 1.1 * x, overflows), x)
+    assert error.value.given.startswith("output tensor 1 (of 2), whose own rounding in torch.float16 is inf")
+    assert "float64=True" in error.value.next_step
+    exact = verify(_half(lambda x: x, overflows), _half(lambda x: 1.1 * x, overflows), x, float64=True)
+    assert exact.max_rel == pytest.approx(0.1)
+
+
+def test_entries_that_overflow_excuse_no_others() -> None:
+    """The first row overflows in half precision; the others are compared."""
+    large = lambda x, by: torch.cat([70000 + 0 * x[:1], by * x[1:]])  # noqa: E731
+    x = rows().half()
+    kept = verify(Gives(lambda x: large(x, 1.0)), Gives(lambda x: large(x, 1.0)), x)
+    assert (kept.max_rel, kept.passed) == (0.0, True)
+    assert not verify(Gives(lambda x: large(x, 1.0)), Gives(lambda x: large(x, 1.1)), x).passed
+    assert verify(Gives(lambda x: large(x, 1.0)), Gives(lambda x: x), x).max_rel == INF
+
+
+def test_an_output_of_rounding_alone_cannot_be_verified() -> None:
+    """(x + 1000) - 1000 in half precision is x to the nearest half: off by more than an eighth of the largest."""
+    noise = Gives(lambda x: (x, (x / 4 + 1000) - 1000))
+    with pytest.raises(InputsError, match=r"output tensor 1 \(of 2\)"):
+        measure(noise, rows().half())
+    assert len(measure(noise, rows().float()).tolerances) == 2
+
+
+def test_an_inexact_output_does_not_excuse_the_others() -> None:
+    """The second output is right to some hundredths only; the first must be right to the rounding of half."""
+    inexact = lambda x: (x + 100) - 100  # noqa: E731
+    before, x = _half(lambda x: x, inexact), rows().half()
+    exact, loose = measure(before, x).tolerances
+    assert exact == 16 * torch.finfo(torch.float16).eps
+    assert loose > 3 * exact
+    result = verify(before, _half(lambda x: 1.03 * x, inexact), x)
+    assert exact < result.max_rel < loose
+    assert (result.tolerance, result.passed) == (exact, False)
+    assert verify(before, _half(lambda x: x, lambda x: 1.03 * inexact(x)), x).passed
+
+
+def test_the_worst_output_is_reported() -> None:
+    before, after = _half(lambda x: x, lambda x: 100 * x), _half(lambda x: 1.5 * x, lambda x: 110 * x)
+    result = verify(before, after, torch.ones(2, 2, dtype=torch.float64))
+    assert (result.max_abs, result.max_rel) == (0.5, 0.5)
+
+
 def test_zero_outputs_and_empty_ones() -> None:
     zero = Gives(lambda x: 0 * x)
     assert verify(zero, zero, rows()).max_rel == 0

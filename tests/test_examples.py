@@ -8,6 +8,7 @@ import pytest
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
+@pytest.mark.report("R164")
 def test_plain_loop(capsys: pytest.CaptureFixture[str]) -> None:
     losses = runpy.run_path(str(EXAMPLES / "plain_loop.py"))["main"]()
     assert sum(losses[-20:]) < 0.7 * sum(losses[:20])

@@ -37,6 +37,7 @@ def test_a_module_grows_by_the_same_maps() -> None:
     assert torch.equal(follower.blocks[0].up.weight[5:], model.blocks[0].up.weight[5:]), "one draw for both"
 
 
+@pytest.mark.report("R083")
 def test_an_average_goes_on_averaging() -> None:
     model = residual()
     average = AveragedModel(model)

@@ -64,6 +64,7 @@ def test_the_weights_equal_those_of_a_hand_written_loop(
     assert not equal(engine.model, make_net())
 
 
+@pytest.mark.report("R181")
 @settings(deadline=None, max_examples=25)
 @given(data=st.data(), accumulate=st.integers(1, 4), sizes=st.lists(st.integers(1, 3), min_size=1, max_size=6))
 def test_the_gradients_of_a_window_are_those_of_its_mean_loss(

@@ -72,6 +72,7 @@ def test_a_new_model_is_not_taken_where_an_update_is_wrong(make_engine: Any, mak
     assert {id(p) for p in engine.optimizer.state} == {id(p) for p in model.parameters()}
 
 
+@pytest.mark.report("R093")
 def test_a_model_changed_in_place_is_wrapped_anew_and_the_old_wrapper_freed(make_engine: Any, service: Any) -> None:
     output = io.StringIO()
     wrappers: list[weakref.ref[nn.Module]] = []

@@ -43,6 +43,9 @@ KEPT: dict[type[nn.Module], Callable[[Any], dict[str, str]]] = {
     nn.Embedding: lambda module: {"num_embeddings": "weight[0]", "embedding_dim": "weight[1]"},
     nn.PReLU: lambda module: {"num_parameters": "weight[0]"},
     nn.MultiheadAttention: _attention,
+    nn.Transformer: lambda module: {
+        "d_model": "encoder.norm.weight[0]", "nhead": "encoder.layers.0.self_attn.out_proj.weight[1].0",
+    },
     nn.RNNBase: _recurrent,
     nn.RNNCellBase: lambda module: {"input_size": "weight_ih[1]", "hidden_size": "weight_hh[1]"},
 }  # fmt: skip

@@ -28,7 +28,7 @@ NOTHING_GROWS = {
     *((name, "zero_pad") for name in (
         "convolutions", "convolutions over time", "convolutions over volumes", "depthwise convolutions",
         "grouped convolutions", "group norms", "instance norms", "residual convolutions", "concatenated branches",
-        "recurrent cells", "MultiheadAttention, two tensors", "encoder and decoder",
+        "recurrent cells", "MultiheadAttention, two tensors", "encoder and decoder", "Transformer",
     )),
 }  # fmt: skip
 """Models all of whose inner axes pass something that does not admit the method, such as a norm or a ReLU."""

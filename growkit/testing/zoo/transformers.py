@@ -133,6 +133,26 @@ def encoder_decoder(size: Size) -> Built:
     return EncoderDecoder(size), inputs
 
 
+class Translator(nn.Module):
+    """`nn.Transformer` between two embeddings and a head."""
+
+    def __init__(self, size: Size):
+        super().__init__()
+        width = 4 if size(1) == 4 else 6
+        self.source, self.target = nn.Embedding(size(7), width), nn.Embedding(size(9), width)
+        self.transformer = nn.Transformer(width, 2, 1, 1, size(5), dropout=0.0, batch_first=True)
+        self.leave = nn.Linear(width, size(9))
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """`'batch from', 'batch time' -> 'batch time entries'`"""
+        return self.leave(self.transformer(self.source(source), self.target(target)))
+
+
+def whole_transformer(size: Size) -> Built:
+    """`nn.Transformer`, post-norm."""
+    return Translator(size), (torch.randint(0, 4, (size(2), size(5))), torch.randint(0, 4, (size(2), size(4))))
+
+
 ENTRIES = (
     Entry("MultiheadAttention, one tensor", self_attention),
     Entry("MultiheadAttention, two tensors", cross_attention),
@@ -140,4 +160,5 @@ ENTRIES = (
     Entry("TransformerEncoder", encoder),
     Entry("TransformerEncoder, pre-norm", pre_norm_encoder),
     Entry("encoder and decoder", encoder_decoder),
+    Entry("Transformer", whole_transformer),
 )

@@ -75,6 +75,18 @@ WRITTEN = families(
             **linear("leave", "out", "m"),
         },
     ),
+    (
+        "Transformer",
+        {
+            "source.weight": "entries m:produces",
+            "target.weight": "entries2 m:produces",
+            **_encoder_layer("transformer.encoder.layers.0"),
+            **norm("transformer.encoder.norm", "m"),
+            **_decoder_layer("transformer.decoder.layers.0"),
+            **norm("transformer.decoder.norm", "m"),
+            **linear("leave", "out", "m"),
+        },
+    ),
 )
 
 
@@ -90,6 +102,13 @@ def test_numbers_that_attention_keeps_follow() -> None:
     expected = {"embed_dim": 6, "num_heads": 2, "head_dim": 3, "kdim": 5, "vdim": 5}
     assert expected.items() <= kept.items()
     assert table["attention.kdim"] == table["enter_other.weight[0]"]
+
+
+def test_numbers_that_a_whole_transformer_keeps_follow() -> None:
+    model, inputs = ZOO["Transformer"].make()
+    table = discover(model, inputs)
+    assert table["transformer.d_model"] == table["source.weight[1]"]
+    assert table["transformer.nhead"] == table["transformer.encoder.layers.0.self_attn.num_heads"]
 
 
 def test_the_stream_is_heads_times_head_dim() -> None:

@@ -102,6 +102,14 @@ def test_a_conformer_with_its_buffers_and_numbers() -> None:
     assert follower.encoder.layers[0].attention.num_heads == 3
 
 
+def test_a_mapping_has_no_norm_that_a_new_block_lacks() -> None:
+    model = conformer()
+    mapping = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    grow(model, deepen={"layers": 2}, followers=mapping, example_inputs=utterances())
+    assert mapping.keys() == model.state_dict().keys()
+    assert not any(name.startswith("encoder.layers.1.final_norm") for name in mapping)
+
+
 def test_a_follower_keeps_its_own_dtype() -> None:
     model = residual().float()
     follower = copy.deepcopy(model).double()

@@ -10,7 +10,7 @@ from growkit.growth.plan import DepthStep, Insertion, NumberStep
 from growkit.growth.replace import identity_block, insert_blocks, moved, renames, replace_numbers, replace_tensors
 from growkit.growth.resolve import resolve
 from growkit.testing import assert_function_preserved, randomise
-from tests.growth.nets import Tied, conformer, residual, rows, utterances
+from tests.growth.nets import Tied, conformer, picture, residual, rows, utterances
 
 TOKENS = torch.tensor([[1, 2, 6]])
 
@@ -126,6 +126,18 @@ def test_buffers_grow_and_stay_what_they_are() -> None:
     assert model.scale.shape == (6,)
     assert "scale" not in model.state_dict()
     torch.testing.assert_close(model(rows()), before, rtol=1e-12, atol=1e-12)
+
+
+def test_buffers_are_taken_back() -> None:
+    model = conformer()
+    before = picture(model)
+    resolved = resolve(make_plan(discover(model, utterances()), {"conv_channels": 6}), model)
+    journal = Journal()
+    written = [name for name, _, _ in replace_tensors(model, resolved.edits, journal)]
+    assert {name.rpartition(".")[2] for name in written} >= {"running_mean", "running_var", "weight"}
+    assert picture(model) != before
+    journal.undo()
+    assert picture(model) == before
 
 
 def test_numbers_in_attributes_and_tuples() -> None:

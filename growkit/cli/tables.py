@@ -36,7 +36,8 @@ def _slots(report: Report) -> str:
     """How many slots moved exactly, and how many have entries without a past."""
     counts = Counter(slot.status for slots in report.slots.values() for slot in slots)
     return (
-        ", ".join(f"{counts[status]} {status}" for status in ("exact", "approximate", "new") if counts[status]) or "-"
+        ", ".join(f"{counts[status]} {status}" for status in ("exact", "approximate", "new", "reset") if counts[status])
+        or "-"
     )
 
 

@@ -60,7 +60,8 @@ def grow(
         example_inputs: a tensor, tuple, mapping or `Inputs`; with them the result is verified: the same outputs
             as before within rounding, and every grown parameter read at its new size.
         layouts, call: as in `discover`.
-        new_state: what slots of new entries start with, "mean", "zero" or "reset".
+        new_state: what the optimizer state of new entries starts with, "mean" or "zero"; with "reset", every parameter
+            that has new entries loses its whole state, that of its old entries too.
         rollback: keep the old tensors until verification has passed, so that any failure leaves everything
             as it was. False frees each old tensor as soon as it is replaced.
 
@@ -82,9 +83,8 @@ def grow(
     checked = [(optimizer, check_optimizer(optimizer, parameters)) for optimizer in given]
     targets = as_followers(followers, plan.fingerprint)
     factors = _learning_rate_factors(resolved, [check for _, check in checked])
-    tensors = tensors_of(model)
-    grown = tuple(TensorChange(n, tuple(tensors[n].shape), e.shape, e.new_entries) for n, e in resolved.edits.items())
-    del tensors, parameters  # they would keep the old tensors alive
+    grown = _tensor_changes(model, resolved)
+    del parameters  # they would keep the old tensors alive
     before = _size(model, example_inputs, call)
     reference = None if example_inputs is None else measure(model, example_inputs, call=call)
     journal = Journal(keep=rollback)
@@ -155,13 +155,22 @@ def _size(model: nn.Module, example_inputs: Any, call: CallModel | None) -> Size
     return Size(sum(p.numel() for p in model.parameters()), sum(t.numel() * t.element_size() for t in tensors), flops)
 
 
+def _tensor_changes(model: nn.Module, resolved: Resolved) -> tuple[TensorChange, ...]:
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors_of(model).items()}
+    return tuple(
+        TensorChange(now, shapes[old], edit.shape, edit.new_entries, old if now != old else None)
+        for old, edit in resolved.edits.items()
+        for now in [moved(old, resolved.plan.depth)]
+    )
+
+
 def _learning_rate_factors(resolved: Resolved, checked: Iterable[CheckedOptimizer]) -> dict[str, float]:
     found = {}
     for check in checked:
         for name, edit in resolved.edits.items():
             factor = learning_rate_factor(edit.dims, check.spec.update_degree) if name in check.owned else None
             if factor not in (None, 1.0):
-                found[name] = factor
+                found[moved(name, resolved.plan.depth)] = factor
     return found
 
 

@@ -15,12 +15,16 @@ from growkit.optim.remap import SlotReport
 
 @dataclass(frozen=True)
 class TensorChange:
-    """One parameter or buffer that grew: its shapes, and how many entries are new rather than mapped."""
+    """One parameter or buffer that grew: its shapes, and how many entries are new rather than mapped.
+
+    `was`: its name before the growth, if that was another.
+    """
 
     name: str
     before: tuple[int, ...]
     after: tuple[int, ...]
     new_entries: int
+    was: str | None = None
 
 
 @dataclass(frozen=True)
@@ -34,9 +38,9 @@ class Size:
 
 @dataclass(frozen=True)
 class Report:
-    """What a growth did.
+    """What a growth did. All names are those after the growth, but for the keys of `renames` and `TensorChange.was`.
 
-    `slots`: optimizer state of each parameter, each slot exact, approximate or new, with the reason;
+    `slots`: optimizer state of each grown parameter, each slot exact, approximate, new or reset, with the reason;
     `renames`: old name -> new name of what moved; `new_parameters`: parameters of new blocks;
     `unoptimized`: grown or new parameters that no given optimizer holds; `foreign`: parameters that optimizers
     hold and the model does not, untouched; `learning_rate_factors`: what would keep the training of the old
@@ -68,8 +72,10 @@ class Report:
             shapes = f"{_shape(tensor.before)} -> {_shape(tensor.after)} ({tensor.new_entries})"
             slots = ", ".join(f"{s.slot} {s.status}" for s in self.slots.get(tensor.name, ()))
             lines.append(f"{tensor.name:{width}}  {shapes:30}  {slots or '-'}")
-        reasons = {s.reason for slots in self.slots.values() for s in slots if s.status == "approximate"}
-        lines += [f"approximate: {reason}" for reason in sorted(reasons)]
+        reasons = {
+            (s.status, s.reason) for slots in self.slots.values() for s in slots if s.status in ("approximate", "reset")
+        }
+        lines += [f"{status}: {reason}" for status, reason in sorted(reasons)]
         if self.new_parameters:
             lines.append(f"new: {len(self.new_parameters)} parameters in new blocks, {self.new_parameters[0]} ...")
         if self.unoptimized:

@@ -20,9 +20,9 @@ from growkit.optim.rules import NewState
 
 @dataclass
 class Changes:
-    """What was written: state slots by old parameter name, names that moved, and names of new parameters.
+    """What was written: state slots by parameter, names that moved (old: new), and names of new parameters.
 
-    `unoptimized`: names of grown and new parameters that no optimizer holds.
+    Names are those after the growth. `unoptimized`: names of grown and new parameters that no optimizer holds.
     """
 
     slots: dict[str, tuple[SlotReport, ...]] = field(default_factory=dict)
@@ -49,9 +49,10 @@ def commit(
     for follower in followers:
         grow_follower(follower, resolved, journal)
     for name, old, new in replace_tensors(model, resolved.edits, journal):
+        now = moved(name, resolved.plan.depth)
         for optimizer, checked in optimizers:
             reports = move_state(optimizer, checked, resolved.edits[name], old, new, new_state, journal)
-            changes.slots[name] = changes.slots.get(name, ()) + reports
+            changes.slots[now] = changes.slots.get(now, ()) + reports
     replace_numbers(model, resolved.plan.numbers, journal)
     sources: dict[nn.Parameter, nn.Parameter] = {}
     names = [name for name, _ in model.named_parameters()] + [name for name, _ in model.named_buffers()]

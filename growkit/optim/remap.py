@@ -14,7 +14,7 @@ from growkit.maps.axis_map import NEW
 from growkit.maps.lifting import DimMap
 from growkit.optim.rules import NEW_STATES, NewState, OptimizerSpec, gradient_factors
 
-Status = Literal["exact", "approximate", "new"]
+Status = Literal["exact", "approximate", "new", "reset"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class SlotReport:
     """What became of one slot.
 
     `exact`: what the grown net would have accumulated; `approximate`: close to it, `reason` says why; `new`: some
-    entries have no past, the others are exact.
+    entries have no past, the others are exact; `reset`: dropped, for old entries too, so that it starts afresh.
     """
 
     slot: str
@@ -55,8 +55,8 @@ def remap_state(
     grown = [dim for dim in dims if dim is not None]
     has_new = any(NEW in dim.source for dim in grown)
     if has_new and new_state == "reset":
-        reason = "new_state='reset': the parameter has new entries, so that its state starts afresh"
-        return {}, tuple(SlotReport(key, "new", reason) for key in state)
+        reason = "new_state='reset' drops the whole state of parameters with new entries, that of old entries too"
+        return {}, tuple(SlotReport(key, "reset", reason) for key in state)
     decay = ""
     if spec.couples_decay(group) and not _values_move_like_gradients(grown):
         decay = f"holds weight decay ({group['weight_decay']}), which moves like the values; moved like the gradients"

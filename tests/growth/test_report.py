@@ -32,6 +32,40 @@ def test_sizes_tensors_and_names() -> None:
     assert report.verification.passed
 
 
+def test_all_names_are_those_after_the_growth() -> None:
+    """Block 1 becomes block 2, and its hidden layer grows."""
+    model = residual()
+    optimizer = Adam([p for name, p in model.named_parameters() if name != "blocks.1.up.bias"])
+    train(model, optimizer)
+    widen = {"blocks.1.up.weight[0]": 10}
+    report = grow(
+        model,
+        widen=widen,
+        deepen={"blocks": Insert(at=[1])},
+        method="copy",
+        optimizers=optimizer,
+        example_inputs=rows(),
+    )
+    grown = ["blocks.2.up.weight", "blocks.2.up.bias", "blocks.2.down.weight"]
+    assert [(t.name, t.was) for t in report.tensors] == [(name, name.replace("2", "1")) for name in grown]
+    parameters = dict(model.named_parameters())
+    assert [tuple(parameters[t.name].shape) for t in report.tensors] == [t.after for t in report.tensors]
+    assert {name for name, slots in report.slots.items() if slots} == {grown[0], grown[2]}
+    assert report.learning_rate_factors == {"blocks.2.down.weight": 0.5}
+    assert report.unoptimized == ("blocks.2.up.bias",)
+    assert any(line.split()[:4] == [grown[0], "5x4", "->", "10x4"] for line in str(report).splitlines())
+
+
+def test_a_reset_says_what_it_drops() -> None:
+    model = mlp()
+    optimizer = SGD(model.parameters(), lr=0.1, momentum=0.9)
+    train(model, optimizer)
+    report = grow(model, widen={"0.weight[0]": 6}, optimizers=optimizer, new_state="reset", example_inputs=rows())
+    assert {s.status for slots in report.slots.values() for s in slots} == {"reset"}
+    assert "reset: new_state='reset' drops the whole state of parameters with new entries" in str(report)
+    assert model[0].weight not in optimizer.state
+
+
 def test_slots_say_what_became_of_them() -> None:
     model = mlp()
     optimizer = Adam(model.parameters(), weight_decay=0.1)

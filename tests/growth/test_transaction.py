@@ -33,12 +33,12 @@ def test_what_was_written_is_listed_and_taken_back() -> None:
     assert len(changes.renames) == 12
     assert changes.new_parameters == tuple(f"blocks.0.{name}" for name, _ in model.blocks[0].named_parameters())
     assert changes.unoptimized == ("last.weight",)
-    assert {s.slot: s.status for s in changes.slots["blocks.0.up.weight"]} == {
+    assert {s.slot: s.status for s in changes.slots["blocks.1.up.weight"]} == {
         "step": "exact",
         "exp_avg": "new",
         "exp_avg_sq": "new",
     }
-    assert {s.status for s in changes.slots["blocks.1.up.weight"]} == {"exact"}
+    assert {s.status for s in changes.slots["blocks.2.up.weight"]} == {"exact"}
     assert changes.slots["last.weight"] == ()
     assert follower["blocks.1.up.weight"].shape == (7, 8)
     assert picture(model, [optimizer], [follower]) != before

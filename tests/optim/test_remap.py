@@ -41,7 +41,10 @@ def test_new_entries(new_state: str, expected: dict[str, object]) -> None:
     assert lists(old) == lists(ADAM_STATE)
     statuses = {r.slot: (r.status, r.reason) for r in reports}
     if new_state == "reset":
-        afresh = ("new", "new_state='reset': the parameter has new entries, so that its state starts afresh")
+        afresh = (
+            "reset",
+            "new_state='reset' drops the whole state of parameters with new entries, that of old entries too",
+        )
         assert statuses == {"step": afresh, "exp_avg": afresh, "exp_avg_sq": afresh}
     else:
         new = ("new", "1 entries are new")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 
 import torch
 from torch import nn
@@ -23,19 +24,26 @@ def step_flops(model: nn.Module, batch: Batch) -> int:
 
 
 class FlopMeter:
-    """Adds up the FLOPs of a run, each step as one on the same batch at the size that the model has then."""
+    """Adds up the FLOPs of training steps; those of equal sizes and batch shapes are counted once."""
 
-    def __init__(self, batch: Batch):
+    def __init__(self) -> None:
         self.total = 0
-        self.last = 0
-        """Those of the last step alone."""
-        self._batch = batch
-        self._of_size: dict[int, int] = {}
+        self._known: dict[tuple[int, torch.Size], int] = {}
 
-    def step(self, model: nn.Module) -> None:
+    def step(self, model: nn.Module, batch: Batch) -> None:
         """Adds one training step of the model as it is now."""
-        size = sum(parameter.numel() for parameter in model.parameters())
-        if size not in self._of_size:
-            self._of_size[size] = step_flops(model, self._batch)
-        self.last = self._of_size[size]
-        self.total += self.last
+        key = sum(parameter.numel() for parameter in model.parameters()), batch.features.shape
+        if key not in self._known:
+            self._known[key] = step_flops(model, batch)
+        self.total += self._known[key]
+
+
+def steps_worth(flops: int, model: nn.Module, batches: Iterable[Batch]) -> int:
+    """Training steps of the model on these batches, in order, until so many FLOPs are reached."""
+    meter, steps = FlopMeter(), 0
+    for batch in batches:
+        if meter.total >= flops:
+            break
+        meter.step(model, batch)
+        steps += 1
+    return steps

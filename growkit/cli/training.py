@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import torch
@@ -30,8 +31,6 @@ class Trained:
     losses: tuple[float, ...]
     """Training loss of each step."""
     training_flops: int
-    last_step_flops: int
-    """FLOPs of one training step at the size in the end."""
     test_accuracy: float
 
     @property
@@ -55,6 +54,12 @@ class Bench:
         generator = torch.Generator().manual_seed(self.seed * 1_000_000 + epoch)
         return self.data.train.shuffled(batch_size, generator)
 
+    def all_batches(self, batch_size: int) -> Iterator[Batch]:
+        """The training batches, epoch after epoch without an end."""
+        for epoch in count(1):
+            for batch in self.batches(batch_size, epoch):
+                yield batch.to(self.device)
+
     @property
     def fixed_batch(self) -> Batch:
         """Every twelfth test utterance: all speakers, always the same."""
@@ -73,13 +78,13 @@ def train(bench: Bench, recipe: Recipe, run_dir: Path, growths: GrowInStages | N
 
 def _train(bench: Bench, recipe: Recipe, run_dir: Path, growths: GrowInStages | None) -> Trained:
     losses: list[Tensor] = []
-    meter = FlopMeter(next(bench.batches(recipe.batch_size, epoch=1)).to(bench.device))
+    meter = FlopMeter()
 
     def train_data(*, epoch: int, batch_size: int) -> Iterator[Batch]:
         return bench.batches(batch_size, epoch)
 
     def train_step(model: nn.Module, batch: Batch) -> Mapping[str, Tensor]:
-        meter.step(model)
+        meter.step(model, batch)
         noisy = batch.features + recipe.noise * torch.randn_like(batch.features)
         logits = model(noisy, batch.lengths)
         loss = F.cross_entropy(logits, batch.speakers, label_smoothing=recipe.label_smoothing)
@@ -115,7 +120,6 @@ def _train(bench: Bench, recipe: Recipe, run_dir: Path, growths: GrowInStages | 
         steps=recipe.steps,
         losses=tuple(torch.stack(losses).tolist()),
         training_flops=meter.total,
-        last_step_flops=meter.last,
         test_accuracy=accuracy(engine.model, bench.data.test, bench.device),
     )
 

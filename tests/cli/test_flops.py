@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from growkit.cli.flops import FlopMeter, step_flops
+from growkit.cli.flops import FlopMeter, step_flops, steps_worth
 from growkit.cli.vowels import Batch
 
 BATCH = Batch(torch.randn(4, 3, 12), torch.tensor([3, 3, 2, 1]), torch.tensor([0, 1, 2, 8]))
@@ -43,9 +43,17 @@ def test_model_and_random_numbers_stay() -> None:
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
-def test_a_run_is_the_sum_over_its_sizes() -> None:
-    meter = FlopMeter(BATCH)
+def test_a_run_is_the_sum_over_its_steps() -> None:
+    meter = FlopMeter()
     for hidden in (5, 5, 7):
-        meter.step(TwoLayers(hidden))
-    assert meter.total == 2 * by_hand(5) + by_hand(7)
-    assert meter.last == by_hand(7)
+        meter.step(TwoLayers(hidden), BATCH)
+    meter.step(TwoLayers(5), Batch(*(tensor[:2] for tensor in BATCH)))
+    assert meter.total == 2 * by_hand(5) + by_hand(7) + by_hand(5) // 2
+
+
+def test_steps_until_the_flops_are_reached() -> None:
+    """A batch, half of one, a batch: 2, 3 and 5 halves."""
+    half = by_hand(5) // 2
+    batches = [BATCH, Batch(*(tensor[:2] for tensor in BATCH)), BATCH]
+    worth = [steps_worth(flops, TwoLayers(5), batches) for flops in (1, 2 * half, 2 * half + 1, 3 * half, 5 * half)]
+    assert worth == [1, 1, 2, 2, 3]

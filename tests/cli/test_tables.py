@@ -58,7 +58,7 @@ def test_growth_in_depth() -> None:
 
 
 def test_closing_table() -> None:
-    runs = {"grown while it trained": Trained(nn.Linear(30, 40), 600, (), 11_100_000_000, 1, 0.9811)}
+    runs = {"grown while it trained": Trained(nn.Linear(30, 40), 600, (), 11_100_000_000, 0.9811)}
     rows = printed(closing_table(runs))
     assert rows[0] == ["In the end"]
     assert ["grown while it trained", "1,240", "600", "1.11e+10", "0.981"] in rows

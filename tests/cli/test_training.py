@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,13 @@ def test_the_order_follows_from_seed_and_epoch(data: JapaneseVowels) -> None:
     assert len({tuple(speakers(seed, epoch)) for seed in (0, 1) for epoch in (1, 2)}) == 4
 
 
+def test_all_batches_are_one_epoch_after_the_other(data: JapaneseVowels) -> None:
+    shared = bench(data)
+    epochs = [batch for epoch in (1, 2) for batch in shared.batches(100, epoch)]
+    for batch, expected in zip(shared.all_batches(100), epochs, strict=False):
+        assert torch.equal(batch.features, expected.features)
+
+
 def test_the_fixed_batch_has_every_speaker(data: JapaneseVowels) -> None:
     assert bench(data).fixed_batch.speakers.unique().tolist() == list(range(9))
 
@@ -59,8 +67,7 @@ def test_learning_rate_and_flops(data: JapaneseVowels, tmp_path: Path) -> None:
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     # A row is written after its step and holds the rate of that step.
     assert [row["learning_rate"] for row in rows] == [0.005, 0.005, 0.002, 0.002]
-    assert run.last_step_flops == step_flops(run.model, next(shared.batches(16, epoch=1)))
-    assert run.training_flops == 4 * run.last_step_flops
+    assert run.training_flops == sum(step_flops(run.model, batch) for batch in islice(shared.all_batches(16), 4))
 
 
 class Always(nn.Module):

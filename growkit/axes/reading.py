@@ -49,15 +49,16 @@ def settle(axes: Axes) -> None:
         axes.parts(node)
     for node in sorted(axes.nodes, key=lambda n: -n.size):
         shared = axes.shared(node)
-        for part in node.parts.nodes if node.parts else ():
+        if node.parts is None:
+            continue
+        for part in node.parts.nodes:
             part.roles.update(node.roles)
             theirs = axes.shared(part)
             for passage in shared.passages:
                 theirs.passages[_handed_down(passage, part, node.parts)] = None
             for lock, declarable in shared.locks.items():
                 theirs.locks.setdefault(lock, declarable)
-        if node.parts:
-            node.roles = {}
+        node.roles = {}
 
 
 def _handed_down(passage: Passage, part: Node, parts: Parts) -> Passage:

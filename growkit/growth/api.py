@@ -10,13 +10,14 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from growkit.axes.table import AxisTable
 from growkit.discovery.discover import discover
 from growkit.discovery.inputs import CallModel, run_model
 from growkit.discovery.untouched import untouched, unwrap
 from growkit.errors import GrowthInterrupted, InputsError, PlanError, VerificationError
 from growkit.growth.depth import Deepen
 from growkit.growth.fingerprint import tensors_of
-from growkit.growth.followers import Follower, as_followers
+from growkit.growth.followers import Follower, as_followers, check_apart
 from growkit.growth.journal import Journal
 from growkit.growth.plan import Plan
 from growkit.growth.planning import make_plan
@@ -41,6 +42,7 @@ def grow(
     widen: Widen | None = None,
     deepen: Deepen | None = None,
     method: Methods = None,
+    multiple_of: int | None = None,
     seed: int = 0,
     optimizers: Optimizers = None,
     followers: Follower | Iterable[Follower] | None = None,
@@ -54,7 +56,7 @@ def grow(
 
     Args:
         model: any module; compiled ones are unwrapped, DDP and FSDP are refused.
-        plan: what to do; or `widen`, `deepen`, `method` and `seed` as in `make_plan`.
+        plan: what to do; or `widen`, `deepen`, `method`, `multiple_of` and `seed` as in `make_plan`.
         optimizers: one or several; their state moves along, by exact rules.
         followers: modules or mappings of tensors that average the model; they grow by the same maps.
         example_inputs: a tensor, tuple, mapping or `Inputs`; with them the result is verified: the same outputs
@@ -74,32 +76,40 @@ def grow(
     """
     model = unwrap(model)
     if plan is None:
-        plan = _plan(model, widen, deepen, method, seed, example_inputs, layouts, call)
-    elif widen or deepen or method:
-        raise PlanError("a plan, and widen, deepen or method beside it", "one of the two", "put all into the plan")
+        table = _table(model, example_inputs, layouts, call)
+        plan = make_plan(table, widen, deepen, method=method, multiple_of=multiple_of, seed=seed)
+    elif widen or deepen or method or seed or multiple_of:
+        raise PlanError(
+            "a plan, and widen, deepen, method, multiple_of or seed beside it",
+            "one of the two",
+            "put all into the plan",
+        )
     resolved = resolve(plan, model)
     parameters = dict(model.named_parameters())
     given = (optimizers,) if isinstance(optimizers, torch.optim.Optimizer) else tuple(dict.fromkeys(optimizers or ()))
     checked = [(optimizer, check_optimizer(optimizer, parameters)) for optimizer in given]
     targets = as_followers(followers, plan.fingerprint)
+    check_apart(model, targets)
     factors = _learning_rate_factors(resolved, [check for _, check in checked])
     grown = _tensor_changes(model, resolved)
     del parameters  # they would keep the old tensors alive
     before = _size(model, example_inputs, call)
     reference = None if example_inputs is None else measure(model, example_inputs, call=call)
     journal = Journal(keep=rollback)
-    verification, table = None, None
+    verification, traced = None, None
     try:
         changes = commit(model, resolved, checked, targets, new_state, journal)
         if reference is not None:
             verification = compare(reference, model, example_inputs, call=call)
             if not verification.passed:
                 raise _not_kept(model, verification, plan, journal, example_inputs, call)
-            table = discover(model, example_inputs, layouts=_renamed(layouts, changes.renames), call=call)
-            check_retrace(plan, table, changes.renames, changes.new_parameters)
+            traced = discover(model, example_inputs, layouts=_renamed(layouts, changes.renames), call=call)
+            check_retrace(plan, traced, changes.renames, changes.new_parameters)
         after = _size(model, example_inputs, call)
     except BaseException as error:
         journal.undo()
+        if rollback and isinstance(error, InputsError):
+            raise _no_more_accepted(error) from error
         if not rollback and journal.writes and isinstance(error, Exception):
             raise GrowthInterrupted(
                 f"a growth without rollback failed after {journal.writes} writes: {error}",
@@ -121,28 +131,29 @@ def grow(
         learning_rate_factors=factors,
         warnings=plan.warnings,
         verification=verification,
-        table=table,
+        table=traced,
     )
 
 
-def _plan(
-    model: nn.Module,
-    widen: Widen | None,
-    deepen: Deepen | None,
-    method: Methods,
-    seed: int,
-    example_inputs: Any,
-    layouts: Mapping[str, str] | None,
-    call: CallModel | None,
-) -> Plan:
+def _table(
+    model: nn.Module, example_inputs: Any, layouts: Mapping[str, str] | None, call: CallModel | None
+) -> AxisTable:
     if example_inputs is None:
         raise InputsError(
             "no plan and no example inputs",
             "a plan, or example inputs with which the axes can be found",
             "pass example_inputs, a tiny batch is enough",
         )
-    table = discover(model, example_inputs, layouts=layouts, call=call)
-    return make_plan(table, widen, deepen, method=method, seed=seed)
+    return discover(model, example_inputs, layouts=layouts, call=call)
+
+
+def _no_more_accepted(error: InputsError) -> VerificationError:
+    return VerificationError(
+        f"after the growth, {error.given}",
+        "a model that computes with the sizes of its tensors: it accepted these inputs before",
+        "a module computes with a size of its own: keep it in an attribute that its forward reads, declare the layout, "
+        "or leave this axis alone",
+    )
 
 
 def _size(model: nn.Module, example_inputs: Any, call: CallModel | None) -> Size:

@@ -57,6 +57,18 @@ class Edit:
                     self._fill(grown, number, positions, fill)
         return grown
 
+    @torch.no_grad()
+    def gradient(self, old: Tensor) -> Tensor:
+        """The gradient of the grown tensor, of that of the old one; zero for new entries.
+
+        Law: G' = N_out^T G M_in^T, see `growkit.maps.axis_map`.
+        """
+        return kernels.apply(
+            old,
+            [None if dim is None else dim.source for dim in self.dims],
+            [None if dim is None else dim.gradient for dim in self.dims],
+        )
+
     def _fill(self, grown: Tensor, number: int, positions: tuple[int, ...], fill: Fill) -> None:
         first, count = positions[0], len(positions)
         in_one_piece = positions[-1] - first == count - 1

@@ -36,6 +36,20 @@ def as_followers(followers: Follower | Iterable[Follower] | None, fingerprint: F
     return tuple({id(follower): follower for follower in found}.values())
 
 
+def check_apart(model: nn.Module, followers: Iterable[Follower]) -> None:
+    """Passes if no follower holds a tensor of the model itself.
+
+    Raises:
+        PlanError: naming what they share: it would be grown twice, or lose its tie.
+    """
+    own = {id(tensor): name for name, tensor in tensors_of(model).items()}
+    for follower in followers:
+        tensors = tensors_of(follower) if isinstance(follower, nn.Module) else follower
+        shared = [own[id(tensor)] for tensor in tensors.values() if id(tensor) in own]
+        if shared:
+            raise _misfit(f"a {type(follower).__name__} that holds the model's own {', '.join(shared[:3])}")
+
+
 def grow_follower(follower: Follower, resolved: Resolved, journal: Journal) -> None:
     """The same growth, with the same drawn entries, on a follower."""
     plan = resolved.plan

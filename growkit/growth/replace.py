@@ -23,7 +23,8 @@ def replace_tensors(
     """Puts the grown tensors in place, one after the other, and yields (name, old, new) for each.
 
     Each is written to every module that holds the old one, so ties stay ties; also where a module lists it once more,
-    as recurrent layers do. New parameters keep `requires_grad` and the attributes of the old.
+    as recurrent layers do. New parameters keep `requires_grad` and the attributes of the old; a pending gradient is
+    grown along.
     """
     places: dict[int, list[tuple[dict[str, Any], str]]] = defaultdict(list)
     elements: dict[int, list[tuple[list[Any], int]]] = defaultdict(list)
@@ -43,6 +44,8 @@ def replace_tensors(
         if isinstance(old, nn.Parameter):
             new = nn.Parameter(new, old.requires_grad)
             vars(new).update(vars(old))
+            if old.grad is not None:
+                new.grad = edit.gradient(old.grad)
         for store, attribute in places[id(old)]:
             journal.set_item(store, attribute, new)
         for listed, index in elements[id(old)]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import ceil, isfinite
 
 from growkit.axes.axis import Axis
 from growkit.axes.expressions import Expression, Role, leaves, size
 from growkit.axes.table import AxisTable
 from growkit.constraints.table import check, refusals
-from growkit.errors import SizeError, TieError
+from growkit.errors import PlanError, SizeError, TieError
 from growkit.growth.plan import NumberStep, WidthStep
 from growkit.maps.methods.table import method as method_of
 
@@ -33,7 +33,7 @@ def width_steps(
     """
     sizes = _new_sizes(table, widen, multiple_of)
     _check_ties(table, sizes)
-    asked = _asked_methods(table, methods)
+    asked = _asked_methods(table, methods, sizes)
     chosen: dict[str, str] = {}
     # a stream takes the method that suits the axes that read it, so it comes last
     for axis in sorted((table.by_name[name] for name in sizes), key=lambda axis: axis.kind == "stream"):
@@ -132,7 +132,7 @@ def _check_multiple(multiple_of: int | None) -> None:
         raise SizeError(f"multiple_of={multiple_of!r}", "an int from 1 on", "write for instance multiple_of=8")
 
 
-def _asked_methods(table: AxisTable, methods: Methods) -> dict[str, str]:
+def _asked_methods(table: AxisTable, methods: Methods, grown: Collection[str]) -> dict[str, str]:
     if methods is None:
         return {}
     if isinstance(methods, str):
@@ -141,7 +141,20 @@ def _asked_methods(table: AxisTable, methods: Methods) -> dict[str, str]:
     asked: dict[str, str] = {}
     for name, method in methods.items():
         method_of(method)
-        asked |= {axis.name: method for axis in table[name]}
+        axes = [axis.name for axis in table[name] if axis.name in grown]
+        if not axes:
+            raise PlanError(
+                f"method {method!r} for {name!r}, which does not grow",
+                f"methods for what widen names: {', '.join(map(repr, grown))}",
+                "drop this entry of method, or name the axis in widen too",
+            )
+        for axis in axes:
+            if asked.setdefault(axis, method) != method:
+                raise PlanError(
+                    f"methods {asked[axis]!r} and {method!r} for axis {axis!r}",
+                    "one method per axis",
+                    "name each axis once in method",
+                )
     return asked
 
 

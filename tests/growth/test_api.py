@@ -113,7 +113,7 @@ def test_a_plan_for_another_model_changes_nothing() -> None:
     before = run.picture()
     with pytest.raises(PlanError, match="a plan for another model"):
         run.grow(plan)
-    with pytest.raises(PlanError, match="a plan, and widen, deepen or method beside it"):
+    with pytest.raises(PlanError, match="a plan, and widen, deepen, method, multiple_of or seed beside it"):
         run.grow(run.plan(), widen=WIDEN)
     assert run.picture() == before
 
@@ -256,13 +256,18 @@ def test_both_ways_give_the_same() -> None:
         assert (name, value) == (other_name, other_value)
 
 
-def test_gradients_of_what_does_not_grow_stay() -> None:
+def test_pending_gradients_grow_along() -> None:
+    """They are what backward gives on the grown model; of a parameter that does not grow, the same object."""
     model = residual()
-    model(rows()).sum().backward()
+    model(rows()).square().sum().backward()
     gradient = model.last.bias.grad
-    grow(model, widen=WIDEN, example_inputs=rows())
+    grow(model, widen=WIDEN, example_inputs=rows(), method="copy")
     assert model.last.bias.grad is gradient
-    assert model.first.weight.grad is None
+    mapped = {name: p.grad.clone() for name, p in model.named_parameters()}
+    model.zero_grad()
+    model(rows()).square().sum().backward()
+    for name, p in model.named_parameters():
+        torch.testing.assert_close(mapped[name], p.grad, rtol=1e-12, atol=1e-12)
 
 
 def test_compiled_models_are_unwrapped() -> None:

@@ -13,7 +13,7 @@ from growkit.errors import PlanError
 from growkit.growth.followers import as_followers
 from growkit.growth.plan import Plan
 from growkit.testing import assert_function_preserved, randomise
-from tests.growth.nets import Tied, conformer, residual, rows, utterances
+from tests.growth.nets import Tied, conformer, picture, residual, rows, utterances
 
 GROWTH: dict[str, Any] = {
     "widen": {"first.weight[0]": 8, "blocks.0.up.weight[0]": 7},
@@ -162,3 +162,14 @@ def test_tied_models_fit_their_plans() -> None:
     model = Tied()
     plan = make_plan(discover(model, torch.tensor([[1, 2]])), {"up.weight[0]": 6})
     assert len(as_followers([copy.deepcopy(model), model.state_dict()], plan.fingerprint)) == 2
+
+
+def test_a_follower_that_shares_tensors_with_the_model_is_refused() -> None:
+    model = residual()
+    shared = copy.deepcopy(model)
+    shared.first.weight = model.first.weight
+    before = picture(model)
+    for follower in (model, shared, dict(model.named_parameters())):
+        with pytest.raises(PlanError, match=r"that holds the model's own first.weight"):
+            grow(model, widen={"first.weight[0]": 8}, followers=follower, example_inputs=rows())
+    assert picture(model) == before

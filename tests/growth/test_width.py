@@ -10,7 +10,7 @@ from growkit import discover
 from growkit.axes.axis import Equality, Number
 from growkit.axes.expressions import Concat, Fixed, Leaf, Product
 from growkit.axes.table import AxisTable
-from growkit.errors import AxisLockedError, GrowkitError, MapError, NameLookupError, SizeError, TieError
+from growkit.errors import AxisLockedError, GrowkitError, MapError, NameLookupError, PlanError, SizeError, TieError
 from growkit.growth.plan import NumberStep, WidthStep
 from growkit.growth.width import number_steps, warnings, width_steps
 from tests.growth.nets import conformer, mlp, residual, rows, utterances
@@ -213,3 +213,28 @@ def test_copies_that_nothing_tells_apart_are_named(stream: AxisTable) -> None:
     assert warnings(stream, width_steps(stream, {"blocks.1.up.weight[0]": 6})) == ()
     both = width_steps(stream, {"first.weight[0]": 8, "blocks.0.up.weight[0]": 6}, "copy")
     assert len(warnings(stream, both)) == 2
+
+
+def test_methods_that_would_be_ignored_are_refused() -> None:
+    table = discover(residual(), rows())
+    with pytest.raises(PlanError, match=r"method 'copy' for 'blocks.1.up.weight\[0\]', which does not grow"):
+        width_steps(table, {"blocks.0.up.weight[0]": 7}, {"blocks.1.up.weight[0]": "copy"})
+    both = {"blocks.*.up.weight[0]": "copy", "blocks.0.up.weight[0]": "fresh"}
+    with pytest.raises(PlanError, match="methods 'copy' and 'fresh' for axis"):
+        width_steps(table, {"blocks.0.up.weight[0]": 7}, both)
+
+
+@pytest.mark.parametrize(
+    ("factor", "multiple_of", "size"), [(1.3, 8, 8), (2.1, 4, 12), (1.5, 1, 8), (2.0, 5, 10), (1.1, 1, 6)]
+)
+def test_multiple_of_rounds_what_a_factor_gives_up(factor: float, multiple_of: int, size: int) -> None:
+    """Five units."""
+    table = discover(residual(), rows())
+    (step,) = width_steps(table, {"blocks.0.up.weight[0]": factor}, multiple_of=multiple_of)
+    assert (step.old, step.new) == (5, size)
+
+
+@pytest.mark.parametrize("multiple_of", [0, -8, 2.0, True])
+def test_no_multiple(multiple_of: object) -> None:
+    with pytest.raises(SizeError, match="multiple_of="):
+        width_steps(discover(residual(), rows()), {"blocks.0.up.weight[0]": 1.3}, multiple_of=multiple_of)

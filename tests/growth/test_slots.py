@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.optim import SGD, Adam, AdamW
-from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, OneCycleLR
+from torch.optim import SGD, Adam, AdamW, lr_scheduler
+from torch.optim.swa_utils import SWALR
 
-from growkit import Insert, grow
+from growkit import Insert, discover, grow, make_plan
 from tests.growth.nets import plain, residual, rows, train
 
 GROWTH: dict[str, Any] = {
@@ -108,33 +108,86 @@ def test_several_optimizers_follow_and_one_given_twice_follows_once() -> None:
     assert _named(model, second) == [[name for name, _ in model.named_parameters() if name.startswith("blocks")]]
 
 
+@pytest.mark.parametrize(("new_state", "second_moment"), [("mean", 4.0), ("zero", 0.0)])
+def test_new_entries_start_as_asked(new_state: Any, second_moment: float) -> None:
+    model = residual()
+    optimizer = Adam(model.parameters())
+    train(model, optimizer)
+    up = model.blocks[0].up
+    optimizer.state[up.bias]["exp_avg_sq"].copy_(torch.tensor([1.0, 2.0, 4.0, 5.0, 8.0]))
+    grow(model, widen={"blocks.0.up.weight[0]": 7}, optimizers=optimizer, new_state=new_state, example_inputs=rows())
+    state = optimizer.state[up.bias]
+    assert state["exp_avg_sq"].tolist() == [1, 2, 4, 5, 8, second_moment, second_moment]
+    assert state["exp_avg"].tolist()[5:] == [0, 0]
+    assert state["step"] == 3
+
+
+def test_reset_drops_the_state_of_parameters_with_new_entries() -> None:
+    model = residual()
+    optimizer = Adam(model.parameters())
+    train(model, optimizer)
+    report = grow(
+        model, widen={"blocks.0.up.weight[0]": 7}, optimizers=optimizer, new_state="reset", example_inputs=rows()
+    )
+    without = {name for name, p in model.named_parameters() if p not in optimizer.state}
+    assert without == {"blocks.0.up.weight", "blocks.0.up.bias", "blocks.0.down.weight"} == set(report.slots)
+    train(model, optimizer)
+    assert optimizer.state[model.blocks[0].up.bias]["step"] == 3
+
+
 SCHEDULERS: list[Callable[[torch.optim.Optimizer], Any]] = [
-    lambda o: LambdaLR(o, [lambda step: 0.9**step, lambda step: 1 / (1 + step)]),
-    lambda o: CosineAnnealingLR(o, T_max=9),
-    lambda o: OneCycleLR(o, max_lr=[0.1, 0.2], total_steps=12),
+    lambda o: lr_scheduler.LambdaLR(o, [lambda step: 0.9**step, lambda step: 1 / (1 + step)]),
+    lambda o: lr_scheduler.MultiplicativeLR(o, lambda step: 1 - 0.1 * step),
+    lambda o: lr_scheduler.StepLR(o, 3, gamma=0.5),
+    lambda o: lr_scheduler.MultiStepLR(o, [2, 6]),
+    lambda o: lr_scheduler.ConstantLR(o, 0.5, total_iters=6),
+    lambda o: lr_scheduler.LinearLR(o, 0.1, total_iters=7),
+    lambda o: lr_scheduler.ExponentialLR(o, 0.8),
+    lambda o: lr_scheduler.PolynomialLR(o, 9, power=2.0),
+    lambda o: lr_scheduler.CosineAnnealingLR(o, T_max=9),
+    lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, T_0=3),
+    lambda o: lr_scheduler.CyclicLR(o, [0.01, 0.02], [0.1, 0.2], step_size_up=3, cycle_momentum=True),
+    lambda o: lr_scheduler.OneCycleLR(o, max_lr=[0.1, 0.2], total_steps=12),
+    lambda o: lr_scheduler.ReduceLROnPlateau(o, factor=0.5, patience=1),
+    lambda o: lr_scheduler.ChainedScheduler([lr_scheduler.ExponentialLR(o, 0.9), lr_scheduler.StepLR(o, 3)]),
+    lambda o: lr_scheduler.SequentialLR(
+        o, [lr_scheduler.LinearLR(o, 0.1, total_iters=3), lr_scheduler.ExponentialLR(o, 0.8)], [3]
+    ),
+    lambda o: SWALR(o, swa_lr=[0.01, 0.02], anneal_epochs=6),
 ]
 
 
+def _in_two_groups(model: nn.Module, kind: Callable[..., torch.optim.Optimizer]) -> torch.optim.Optimizer:
+    others = [*model.blocks.parameters(), *model.last.parameters()]
+    return kind([{"params": list(model.first.parameters())}, {"params": others}], lr=0.1)
+
+
 @pytest.mark.parametrize("make", SCHEDULERS)
-@pytest.mark.parametrize("kind", [Adam, lambda groups, lr: SGD(groups, lr, momentum=0.9)])
+@pytest.mark.parametrize("kind", [Adam, lambda groups, lr: SGD(groups, lr, momentum=0.9)], ids=["adam", "momentum"])
 def test_schedulers_go_on_as_they_would_have(make: Callable[..., Any], kind: Callable[..., Any]) -> None:
     """Learning rates, and the momentum that OneCycleLR moves, of every group at every step."""
+    plan = make_plan(discover(residual(), rows()), GROWTH["widen"], GROWTH["deepen"])
     courses = []
     for growing in (False, True):
         model = residual()
-        groups = [
-            {"params": list(model.first.parameters())},
-            {"params": [*model.blocks.parameters(), *model.last.parameters()]},
-        ]
-        optimizer = kind(groups, lr=0.1)
+        optimizer = _in_two_groups(model, kind)
         scheduler = make(optimizer)
         course = []
         for step in range(10):
             if growing and step == 4:
-                grow(model, optimizers=optimizer, **GROWTH)
+                grow(model, plan, optimizers=optimizer)
             train(model, optimizer, 1, step)
-            scheduler.step()
+            scheduler.step(*[1.0] * isinstance(scheduler, lr_scheduler.ReduceLROnPlateau))
             keys = ("lr", "initial_lr", "momentum", "betas", "max_lr", "min_lr")
             course.append([[g.get(key) for key in keys] for g in optimizer.param_groups])
-        courses.append((course, plain({k: v for k, v in scheduler.state_dict().items() if k != "lr_lambdas"})))
+        state = scheduler.state_dict()
+        courses.append((course, plain({k: v for k, v in state.items() if k not in ("lr_lambdas", "anneal_func")})))
     assert courses[0] == courses[1]
+    assert courses[0][0].count(courses[0][0][0]) < 10, "nothing was scheduled"
+
+
+def test_every_scheduler_of_torch_is_among_them() -> None:
+    known = {kind for kind in vars(lr_scheduler).values() if isinstance(kind, type) and kind.__name__[0] != "_"}
+    schedulers = {kind for kind in known if issubclass(kind, lr_scheduler.LRScheduler)} - {lr_scheduler.LRScheduler}
+    made = {type(make(_in_two_groups(residual(), Adam))) for make in SCHEDULERS}
+    assert made == schedulers | {SWALR}

@@ -18,6 +18,8 @@ SETTINGS = [
     (torch.optim.Adam, ADAM, {"amsgrad": True, "betas": (0.5, 0.7)}),
     (torch.optim.Adam, ADAM, {"weight_decay": 0.1, "decoupled_weight_decay": True}),
     (torch.optim.AdamW, ADAMW, {"weight_decay": 0.1, "foreach": True}),
+    (torch.optim.Adam, ADAM, {"fused": True, "maximize": True, "lr": torch.tensor(0.02)}),
+    (torch.optim.AdamW, ADAMW, {"capturable": False, "foreach": False, "lr": torch.tensor(0.02)}),
 ]
 
 
@@ -27,7 +29,7 @@ SETTINGS = [
 def test_moments_are_what_the_grown_net_would_have(
     kind: type[torch.optim.Optimizer], spec: OptimizerSpec, options: dict[str, object], maps: Maps, seed: int
 ) -> None:
-    twins = train_twins(partial(kind, lr=0.02, **options), maps, seed)
+    twins = train_twins(partial(kind, **{"lr": 0.02} | options), maps, seed)
     assert twins.deviation <= 1e-12
     for name in LAYOUTS:
         state, reports = remap_state(twins.small[name], twins.group, spec, twins.dims[name])

@@ -15,6 +15,7 @@ SETTINGS = [
     {"momentum": 0.9},
     {"momentum": 0.9, "nesterov": True, "maximize": True},
     {"momentum": 0.7, "dampening": 0.4, "foreach": True},
+    {"momentum": 0.9, "fused": True, "nesterov": True, "lr": torch.tensor(0.05)},
 ]
 
 
@@ -22,7 +23,7 @@ SETTINGS = [
 @settings(deadline=None, max_examples=8)
 @given(maps=MAPS, seed=st.integers(0, 999))
 def test_momentum_is_what_the_grown_net_would_have(options: dict[str, object], maps: Maps, seed: int) -> None:
-    twins = train_twins(partial(torch.optim.SGD, lr=0.05, **options), maps, seed)
+    twins = train_twins(partial(torch.optim.SGD, **{"lr": 0.05} | options), maps, seed)
     assert twins.deviation <= 1e-12
     for name in LAYOUTS:
         state, reports = remap_state(twins.small[name], twins.group, SGD, twins.dims[name])

@@ -78,6 +78,10 @@ class Block:
     """Whether its result is its input plus something, but for what `tail` lists."""
     tail: tuple[str, ...]
     """Paths, inside the block, of modules that the sum passes before it leaves the block, in order."""
+    silenced: tuple[str, ...] = ()
+    """Parameters, relative to the block, that at zero make the sum equal to the input."""
+    obstacle: str = ""
+    """Why there are none: what the block adds that no parameter makes zero."""
 
 
 @dataclass(frozen=True)

@@ -101,13 +101,14 @@ class Tracer(TorchDispatchMode):
                 module_hooks._global_forward_hooks_with_kwargs.pop(hook.id, None)
 
     def _enter_module(self, module: nn.Module, inputs: Any) -> None:
+        self.flow.enter()
         self._running.append(module)
         self._stack.append(self._paths.get(id(module), type(module).__name__))
         self._stack_own.append(id(module) in self._own)
 
     def _leave_module(self, module: nn.Module, inputs: Any, kwargs: Any = None, result: Any = None) -> None:
         # After an error torch calls this with fewer arguments.
-        self.flow.module(self._stack.pop(), (inputs, kwargs), result)
+        self.flow.leave(self._stack.pop(), (inputs, kwargs), result)
         self._stack_own.pop()
         self._running.pop()
 
@@ -138,7 +139,7 @@ class Tracer(TorchDispatchMode):
         op = func.overloadpacket
         where = self.where(op.__name__)
         call = Call(self.axes, op.__name__.rstrip("_"), _bind(func, args, kwargs), result, where, self.known)
-        self.flow.op(call.op, args, kwargs.get("alpha", 1), result)
+        self.flow.op(call, inputs, outputs, _written(func, call))
         if inputs:
             self.scales.op(call, inputs, outputs)
         rule: Callable[[Call], Any] | None = rule_of(op)
@@ -176,6 +177,12 @@ class Tracer(TorchDispatchMode):
         assert sizes == list(tensor.shape), (
             f"the rule at {where} says {sizes} of a tensor of shape {list(tensor.shape)}"
         )
+
+
+def _written(func: OpOverload, call: Call) -> list[Tensor]:
+    """The arguments that an op writes in place."""
+    given = [call[a.name] for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    return [x for x in tree_leaves(given) if isinstance(x, Tensor)]
 
 
 def _bind(func: OpOverload, args: Any, kwargs: Any) -> dict[str, Any]:

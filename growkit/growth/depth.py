@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from growkit.axes.axis import Block
-from growkit.axes.expressions import Role
 from growkit.axes.table import AxisTable
 from growkit.errors import DepthError
 from growkit.growth.plan import DepthStep, Insertion, block_path
@@ -32,8 +31,9 @@ def depth_steps(table: AxisTable, deepen: Deepen) -> tuple[DepthStep, ...]:
         table: the axes of the model.
         deepen: container path, or its end -> new length (new blocks are spread evenly), or `Insert(at=[...])`.
 
-    A new block is a copy of the block before it (the first, at position 0), whose parameters that write to
-    the residual stream are zero: x + 0. Source: Wu et al. 2024, LLaMA Pro (arXiv 2401.02415), section 3.2.
+    A new block is a copy of the block before it (the first, at position 0), in which the parameters that write the
+    branches are zero: x + 0 (see `growkit.discovery.identity`). Source: Wu et al. 2024, LLaMA Pro (arXiv 2401.02415),
+    section 3.2.
 
     Raises:
         DepthError: unknown container, shrinking, containers inside one another, or blocks that cannot be the identity.
@@ -63,7 +63,7 @@ def _step(table: AxisTable, name: str, wanted: int | Insert) -> DepthStep:
     (container,) = named
     blocks = [block for block in table.blocks if block.container == container]
     positions = _positions(container, len(blocks), wanted)
-    insertions = tuple(_insertion(table, blocks, position) for position in positions)
+    insertions = tuple(_insertion(blocks, position) for position in positions)
     return DepthStep(container, len(blocks), len(blocks) + len(positions), insertions)
 
 
@@ -88,7 +88,7 @@ def _positions(container: str, old: int, wanted: int | Insert) -> list[int]:
     return [-(-(k + 1) * old // more) for k in range(more)]
 
 
-def _insertion(table: AxisTable, blocks: list[Block], position: int) -> Insertion:
+def _insertion(blocks: list[Block], position: int) -> Insertion:
     source = blocks[max(position - 1, 0)]
     path = block_path(source.container, source.index)
     foreign = [name for name in source.tail if name != _NORM]
@@ -99,21 +99,16 @@ def _insertion(table: AxisTable, blocks: list[Block], position: int) -> Insertio
             f"pre-norm residual blocks, x + f(norm(x)), at most followed by a norm called {_NORM!r}",
             "such a block cannot start as the identity; grow width instead, or use pre-norm blocks",
         )
-    silenced = _writers(table, path, source.axes)
-    if not silenced:
+    if source.obstacle:
+        raise DepthError(
+            f"block {path!r}, which {source.obstacle}",
+            "x + f(x) + g(x) ..., where each term ends in a layer, or in a norm with a gain, that can start at zero",
+            "write such a term as a branch with a last layer, or deepen another container",
+        )
+    if not source.silenced:
         raise DepthError(
             f"block {path!r}, of which no parameter writes to its result",
             "blocks with a last projection on each branch",
             "deepen another container",
         )
-    return Insertion(position, source.index, silenced, source.tail)
-
-
-def _writers(table: AxisTable, path: str, axes: tuple[str, ...]) -> tuple[str, ...]:
-    """Parameters of a block that produce the axes of its result, relative to the block."""
-    prefix = path + "."
-    return tuple(
-        name.removeprefix(prefix)
-        for name, layout in table.layouts.items()
-        if name.startswith(prefix) and any(leaf.role is Role.PRODUCES and leaf.axis in axes for leaf in layout)
-    )
+    return Insertion(position, source.index, source.silenced, source.tail)

@@ -82,7 +82,7 @@ def declared_table(model: ConformerEncoder | ConformerClassifier) -> AxisTable:
         modules={
             path: f"{type(module).__module__}.{type(module).__qualname__}" for path, module in model.named_modules()
         },
-        blocks=tuple(_blocks(model, names["stream"])),
+        blocks=tuple(_blocks(model, names["stream"], layouts)),
     )
 
 
@@ -167,12 +167,17 @@ def _passages(model: nn.Module) -> dict[str, list[Passage]]:
     return found
 
 
-def _blocks(model: nn.Module, stream: str) -> Iterator[Block]:
+def _blocks(model: nn.Module, stream: str, layouts: Mapping[str, Layout]) -> Iterator[Block]:
     for path, module in model.named_modules():
         if isinstance(module, ConformerBlock):
             container, _, index = path.rpartition(".")
             tail = () if isinstance(module.final_norm, nn.Identity) else ("final_norm",)
-            yield Block(container, int(index), (stream,), residual=True, tail=tail)
+            writers = tuple(
+                name
+                for name, _ in module.named_parameters()
+                if any(leaf.axis == stream and leaf.role is Role.PRODUCES for leaf in layouts[_join(path, name)])
+            )
+            yield Block(container, int(index), (stream,), residual=True, tail=tail, silenced=writers)
 
 
 def _numbers(model: nn.Module, layouts: Mapping[str, Layout], names: Mapping[str, str]) -> Iterator[Number]:

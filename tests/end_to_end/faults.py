@@ -181,16 +181,23 @@ _TABLE: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
         "draws of one scale": ("1 / sqrt(max(1, prod(summed)))", "1.0"),
     },
     ("growth/depth.py", "growth/test_depth.py"): {
-        "bias of a silenced block kept": (
-            "if name.startswith(prefix) and any(",
-            'if name.startswith(prefix) and name.endswith("weight") and any(',
-        ),
         "final norm not bypassed": (
-            "Insertion(position, source.index, silenced, source.tail)",
-            "Insertion(position, source.index, silenced, ())",
+            "Insertion(position, source.index, source.silenced, source.tail)",
+            "Insertion(position, source.index, source.silenced, ())",
         ),
         "any norm at the end bypassed": ("[name for name in source.tail if name != _NORM]", "[]"),
         "blocks that are not residual deepened": ("if not source.residual or foreign:", "if foreign:"),
+        "blocks with other terms deepened": ("if source.obstacle:", "if False:"),
+    },
+    ("discovery/identity.py", "discovery/test_identity.py"): {
+        "bias of a silenced layer kept": (
+            "return self._product(op) | (zero(bias) if bias else frozenset())",
+            "return self._product(op)",
+        ),
+        "bias of a norm kept": ('*(["bias"] if named.get("bias") is not None else [])', ""),
+        "poles forgotten": ("if depends and poles:", "if False:"),
+        "the stream in a narrower type": ("torch.promote_types(dtype, now) == now", "True"),
+        "sigmoid keeps zero": ('"tanh", "sin"', '"tanh", "sigmoid", "sin"'),
     },
     ("growth/width.py", "growth/test_width.py"): {
         "factor rounded silently": ("if abs(exact - new) > 1e-6 or not isfinite(exact):", "if not isfinite(exact):"),

@@ -1,13 +1,16 @@
 """Where blocks go, and which may."""
 
+import copy
+
 import pytest
 import torch
 from torch import Tensor, nn
 
-from growkit import Insert, discover
+from growkit import Insert, discover, grow, make_plan
 from growkit.errors import DepthError
 from growkit.growth.depth import depth_steps
 from growkit.growth.plan import DepthStep, Insertion
+from growkit.testing import assert_function_preserved, randomise
 from tests.growth.nets import Branch, Residual, conformer, mlp, residual, rows, utterances
 
 SILENT = ("down.weight", "down.bias")
@@ -88,6 +91,45 @@ def test_a_block_that_ends_in_a_foreign_norm_is_refused() -> None:
     with pytest.raises(DepthError) as error:
         depth_steps(discover(model.double(), rows()), {"blocks": 3})
     assert error.value.given == "block 'blocks.1', which ends in norm"
+
+
+class Sandwich(Branch):
+    """A norm at the end of the branch, as in Gemma 2 and OLMo 2."""
+
+    def __init__(self) -> None:
+        super().__init__(4, 5)
+        self.post_norm = nn.LayerNorm(4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.post_norm(self.down(torch.tanh(self.up(self.norm(x)))))
+
+
+class Leaky(Branch):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) + 0.1 * torch.tanh(x)
+
+
+def _with(block: type[nn.Module], *sizes: int) -> Residual:
+    model = Residual()
+    model.blocks = nn.ModuleList(block(*sizes) for _ in range(2))
+    return randomise(model.double())
+
+
+def test_a_norm_at_the_end_of_a_branch_is_silenced_itself() -> None:
+    model = _with(Sandwich)
+    plan = make_plan(discover(model, rows()), deepen={"blocks": 4})
+    assert {i.silenced for i in plan.depth[0].insertions} == {("post_norm.weight", "post_norm.bias")}
+    before = copy.deepcopy(model)
+    grow(model, plan)
+    assert_function_preserved(before, model, rows())
+
+
+def test_a_term_that_stays_is_refused_and_named() -> None:
+    with pytest.raises(DepthError) as error:
+        make_plan(discover(_with(Leaky, 4, 5), rows()), deepen={"blocks": 3})
+    assert error.value.given == (
+        "block 'blocks.1', which adds to its input what no parameter makes zero: blocks.1 (tanh)"
+    )
 
 
 class Trees(nn.Module):

@@ -27,7 +27,7 @@ def fingerprint_of(table: AxisTable) -> Fingerprint:
     return Fingerprint(
         {name: layout.shape(sizes) for name, layout in table.layouts.items()},
         dict(table.modules),
-        {_number_key(n.path, n.index): n.value for n in table.numbers},
+        {number_key(n.path, n.index): n.value for n in table.numbers},
     )
 
 
@@ -81,7 +81,8 @@ def check_fingerprint(model: nn.Module, expected: Fingerprint) -> None:
         )
 
 
-def _number_key(path: str, index: int | None) -> str:
+def number_key(path: str, index: int | None) -> str:
+    """Key of a number in `Fingerprint.numbers`."""
     return path if index is None else f"{path}#{index}"
 
 

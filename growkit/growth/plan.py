@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from math import prod
-from typing import Any
 
 from torch import nn
 
 from growkit.axes.layouts import Layout
-from growkit.errors import PlanError
-from growkit.growth.fingerprint import Fingerprint, check_fingerprint
+from growkit.errors import PatternError, PlanError
+from growkit.growth.fingerprint import Fingerprint, check_fingerprint, number_key
+from growkit.growth.typed import read
+from growkit.maps.methods.table import METHODS
 
 FORMAT = 1
 
@@ -53,7 +54,7 @@ class Insertion:
 
     def parameters(self, container: str, names: Iterable[str]) -> list[str]:
         """Those of `names` of which the new block has a copy."""
-        prefix = f"{container}.{self.source}." if container else f"{self.source}."
+        prefix = block_path(container, self.source) + "."
         bypassed = tuple(f"{prefix}{path}." for path in self.bypassed)
         return [name for name in names if name.startswith(prefix) and not name.startswith(bypassed)]
 
@@ -77,26 +78,24 @@ def block_path(container: str, index: int) -> str:
 class Summary:
     """What a plan would make of a model.
 
-    Parameters; FLOPs per position, counted as 2 for each entry of each matrix and kernel; bytes of one parameter
-    entry; and the steps in words.
+    Parameters and their bytes; `exact`: each step, and what keeps the function in it; `steps`: the plan in words. FLOPs
+    depend on the inputs, and what becomes of optimizer state on the optimizer: both are in the report of the growth.
     """
 
     parameters_before: int
     parameters_after: int
-    flops_before: int
-    flops_after: int
-    bytes_per_entry: int
+    bytes_before: int
+    bytes_after: int
+    exact: tuple[str, ...]
     steps: str
 
     def __str__(self) -> str:
-        before, after = (self.bytes_per_entry * n for n in (self.parameters_before, self.parameters_after))
         return "\n".join(
             [
                 self.steps,
                 f"parameters {self.parameters_before:,} -> {self.parameters_after:,}",
-                f"bytes of parameters {before:,} -> {after:,}",
-                f"FLOPs per position {self.flops_before:,} -> {self.flops_after:,}",
-                "exact: the function, and what optimizers hold of old entries; new entries have no past",
+                f"bytes of parameters {self.bytes_before:,} -> {self.bytes_after:,}",
+                f"exact: {', '.join(self.exact)}",
             ]
         )
 
@@ -129,28 +128,26 @@ class Plan:
         """The plan that `to_json` wrote.
 
         Raises:
-            PlanError: no JSON, another format, or missing or unknown entries.
+            PlanError: no JSON, another format, missing or unknown entries, entries of another type, or entries that
+                contradict each other.
         """
         try:
             data = json.loads(text)
-            if not isinstance(data, dict) or data.get("format") != FORMAT:
-                found = data.get("format") if isinstance(data, dict) else type(data).__name__
-                raise PlanError(
-                    f"a plan of format {found!r}", f"format {FORMAT}", "read it with the growkit version that wrote it"
-                )
-            del data["format"]
-            known = {field.name for field in fields(cls)}
-            if data.keys() != known:
-                raise PlanError(
-                    f"a plan with the entries {sorted(data)}",
-                    f"exactly {sorted(known)}",
-                    "write the plan with Plan.to_json",
-                )
-            return _read(data)
-        except (json.JSONDecodeError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise PlanError(
                 f"text that is no plan: {error}", "text written by Plan.to_json", "write the plan with Plan.to_json"
             ) from error
+        found = data.pop("format", None) if isinstance(data, dict) else type(data).__name__
+        if found != FORMAT:
+            raise PlanError(
+                f"a plan of format {found!r}", f"format {FORMAT}", "read it with the growkit version that wrote it"
+            )
+        plan: Plan = read(cls, data, "plan")
+        for contradiction in _contradictions(plan):
+            raise PlanError(
+                f"a plan in which {contradiction}", "text written by Plan.to_json", "write the plan with Plan.to_json"
+            )
+        return plan
 
     def summary(self, model: nn.Module) -> Summary:
         """What the plan would make of a model: a dry run that changes nothing.
@@ -165,20 +162,24 @@ class Plan:
             name: Layout.parse(self.layouts[name]).shape(sizes) if name in self.layouts else shape
             for name, shape in before.items()
         }
-        blocks = [
-            after[name]
+        new = [
+            name
             for step in self.depth
             for insertion in step.insertions
             for name in insertion.parameters(step.container, after)
         ]
-        width = {p.element_size() for p in model.parameters()}
+        grown = [*after, *new]
+        bytes_of = {name: p.element_size() for name, p in model.named_parameters()}
         return Summary(
-            _numel(before.values()),
-            _numel([*after.values(), *blocks]),
-            _flops(before.values()),
-            _flops([*after.values(), *blocks]),
-            max(width, default=0),
-            str(self),
+            parameters_before=sum(prod(before[name]) for name in before),
+            parameters_after=sum(prod(after[name]) for name in grown),
+            bytes_before=sum(bytes_of[name] * prod(before[name]) for name in before),
+            bytes_after=sum(bytes_of[name] * prod(after[name]) for name in grown),
+            exact=(
+                *(f"{step.axis} by {step.method}" for step in self.width),
+                *(f"{step.container or 'the model'} by blocks that are the identity" for step in self.depth),
+            ),
+            steps=str(self),
         )
 
     def __str__(self) -> str:
@@ -192,33 +193,33 @@ class Plan:
         return "\n".join(["plan:", *rows])
 
 
-def _numel(shapes: Iterable[tuple[int, ...]]) -> int:
-    return sum(prod(shape) for shape in shapes)
-
-
-def _flops(shapes: Iterable[tuple[int, ...]]) -> int:
-    return 2 * _numel(shape for shape in shapes if len(shape) > 1)
-
-
-def _read(data: dict[str, Any]) -> Plan:
-    def insertion(entry: dict[str, Any]) -> Insertion:
-        return Insertion(entry["position"], entry["source"], tuple(entry["silenced"]), tuple(entry["bypassed"]))
-
-    fingerprint = data["fingerprint"]
-    return Plan(
-        width=tuple(WidthStep(**entry) for entry in data["width"]),
-        depth=tuple(
-            DepthStep(e["container"], e["old"], e["new"], tuple(map(insertion, e["insertions"]))) for e in data["depth"]
-        ),
-        numbers=tuple(NumberStep(**entry) for entry in data["numbers"]),
-        layouts=dict(data["layouts"]),
-        sizes=dict(data["sizes"]),
-        fingerprint=Fingerprint(
-            {name: tuple(shape) for name, shape in fingerprint["tensors"].items()},
-            dict(fingerprint["modules"]),
-            dict(fingerprint["numbers"]),
-        ),
-        seed=data["seed"],
-        growth=data["growth"],
-        warnings=tuple(data["warnings"]),
-    )
+def _contradictions(plan: Plan) -> Iterator[str]:
+    """What no plan of `make_plan` says, in words."""
+    for name, text in plan.layouts.items():
+        try:
+            layout = Layout.parse(text)
+        except PatternError as error:
+            yield f"the layout of {name!r} cannot be read: {error.given}"
+            continue
+        if not plan.sizes.keys() >= set(layout.axes()):
+            yield f"the layout of {name!r} has axes without a size"
+        elif layout.shape(plan.sizes) != plan.fingerprint.tensors.get(name):
+            yield f"the layout of {name!r} does not give its shape"
+    for step in plan.width:
+        if (
+            step.method not in METHODS
+            or step.axis not in plan.sizes
+            or not 0 < plan.sizes[step.axis] == step.old < step.new
+        ):
+            yield f"the step {step} is none of this model"
+    for number in plan.numbers:
+        if plan.fingerprint.numbers.get(number_key(number.path, number.index)) != number.old:
+            yield f"the number {number.path!r} is none of this model"
+    known = {*plan.fingerprint.tensors, *plan.fingerprint.modules}
+    for depth in plan.depth:
+        if depth.new != depth.old + len(depth.insertions):
+            yield f"{depth.container!r} gets {len(depth.insertions)} blocks, from {depth.old} to {depth.new}"
+        for new in depth.insertions:
+            parts = {f"{block_path(depth.container, new.source)}.{part}" for part in (*new.silenced, *new.bypassed)}
+            if not (0 <= new.position <= depth.old and 0 <= new.source < depth.old and parts <= known):
+                yield f"a new block of {depth.container!r} is like none of this model"

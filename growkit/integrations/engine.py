@@ -134,9 +134,19 @@ class Growth:
         return {"done": {name: plan.to_json() for name, plan in self.done.items()}}
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
-        """Takes over the growths of another run; `replay` gives its structure to a fresh model."""
-        done = state["done"]
-        assert isinstance(done, Mapping)
+        """Takes over the growths of another run; `replay` gives its structure to a fresh model.
+
+        Raises:
+            EngineError: the state is none of a Growth.
+            PlanError: a text in it is no plan.
+        """
+        done = state.get("done")
+        if not isinstance(done, Mapping):
+            raise EngineError(
+                f"as state of a Growth, a mapping with the keys {list(state)}",
+                "what Growth.state_dict gives: {'done': {name: JSON text of a plan}}",
+                "load the state of a run with this service",
+            )
         self.done = {name: Plan.from_json(text) for name, text in done.items()}
 
 

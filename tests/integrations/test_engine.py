@@ -8,7 +8,7 @@ from rich.console import Console
 from torch import nn
 
 import growkit as gk
-from growkit.errors import EngineError, GrowkitError, NameLookupError, SettingsError
+from growkit.errors import EngineError, GrowkitError, NameLookupError, PlanError, SettingsError
 from growkit.integrations import engine as integration
 from growkit.testing import assert_function_preserved
 from growkit.train import Engine, Runtime, Settings
@@ -176,6 +176,20 @@ def test_the_growths_are_replayed_on_a_fresh_model_from_a_saved_state() -> None:
     other.replay(fresh)
     assert list(other.done) == ["to 6", "to 9"]
     assert [p.shape for p in fresh.parameters()] == [p.shape for p in engine.model.parameters()]
+
+
+@pytest.mark.parametrize("state", [{}, {"plans": {}}, {"done": None}, {"done": ["wide"]}])
+def test_a_state_of_something_else_is_refused(state: dict[str, object]) -> None:
+    with pytest.raises(EngineError, match="as state of a Growth, a mapping with the keys"):
+        gk.Growth(X).load_state_dict(state)
+
+
+@pytest.mark.parametrize("text", ["{", "{}", None])
+def test_a_state_with_a_damaged_plan_is_refused(text: object) -> None:
+    growth = gk.Growth(X)
+    with pytest.raises(PlanError):
+        growth.load_state_dict({"done": {"wide": text}})
+    assert growth.done == {}
 
 
 def test_a_growth_in_training_keeps_the_function() -> None:

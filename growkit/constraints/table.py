@@ -40,7 +40,8 @@ def constraint_of(kind: str) -> Constraint:
 def refusals(axis: Axis, axis_map: AxisMap) -> Iterator[tuple[Passage, Refusal]]:
     """Every passage on the axis that does not admit the map, with its refusal."""
     for passage in axis.passages:
-        refusal = constraint_of(passage.kind)(axis_map)
+        outermost = passage.kind == axis.kind == "output"
+        refusal = (interface.new_behind if outermost else constraint_of(passage.kind))(axis_map)
         if refusal is not None:
             yield passage, refusal
 

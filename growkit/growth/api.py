@@ -15,6 +15,7 @@ from growkit.discovery.discover import discover
 from growkit.discovery.inputs import CallModel, run_model
 from growkit.discovery.untouched import untouched, unwrap
 from growkit.errors import GrowthInterrupted, InputsError, PlanError, VerificationError
+from growkit.growth.arguments import check_arguments
 from growkit.growth.depth import Deepen
 from growkit.growth.fingerprint import tensors_of
 from growkit.growth.followers import Follower, as_followers, check_apart
@@ -74,6 +75,7 @@ def grow(
         VerificationError: the grown model computes something else; everything is as before.
         GrowthInterrupted: with `rollback=False`, a failure after the first tensor was replaced.
     """
+    check_arguments(model, plan, optimizers)
     model = unwrap(model)
     if plan is None:
         table = _table(model, example_inputs, layouts, call)

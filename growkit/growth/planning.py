@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from growkit.axes.table import AxisTable
 from growkit.errors import PlanError
-from growkit.growth.depth import Deepen, depth_steps
+from growkit.growth.arguments import check_mapping
+from growkit.growth.depth import Deepen, depth_steps, depth_warnings
 from growkit.growth.fingerprint import fingerprint_of
 from growkit.growth.plan import Plan
 from growkit.growth.width import Methods, Widen, number_steps, warnings, width_steps
@@ -36,6 +37,10 @@ def make_plan(
         DepthError: blocks that cannot start as the identity.
         PlanError: nothing is asked for.
     """
+    check_mapping("widen", widen, "name: size or factor")
+    check_mapping("deepen", deepen, "container: length")
+    if not isinstance(axes, AxisTable):
+        raise PlanError(f"axes of type {type(axes).__name__}", "the table that discover gives", "call growkit.discover")
     if not widen and not deepen:
         raise PlanError(
             "a growth that asks for nothing",
@@ -46,14 +51,15 @@ def make_plan(
     grown = {step.axis for step in width}
     layouts = {name: str(layout) for name, layout in axes.layouts.items() if grown & set(layout.axes())}
     involved = {axis for name in layouts for axis in axes.layouts[name].axes()}
+    depth = depth_steps(axes, deepen or {})
     return Plan(
         width=width,
-        depth=depth_steps(axes, deepen or {}),
+        depth=depth,
         numbers=number_steps(axes, width),
         layouts=layouts,
         sizes={axis.name: axis.size for axis in axes if axis.name in involved},
         fingerprint=fingerprint_of(axes),
         seed=seed,
         growth=growth,
-        warnings=warnings(axes, width),
+        warnings=warnings(axes, width) + depth_warnings(axes, depth),
     )

@@ -31,6 +31,9 @@ def check_retrace(plan: Plan, table: AxisTable, renames: Mapping[str, str], new_
             raise _surprise(name, f"was planned as {planned.shape(sizes)}")
         if not all(_same(a, b, names) for a, b in zip(planned.dims, found.dims, strict=True)):
             raise _surprise(name, f"was planned as '{planned}' and is used as '{found}'")
+    for axis, found_axis in names.items():
+        if sizes[axis] != table.sizes[found_axis]:
+            raise _surprise(axis, f"was planned with {sizes[axis]} units and is used with {table.sizes[found_axis]}")
     if len(set(names.values())) != len(names):
         raise _surprise("one tensor or more", "now share an axis that were apart before")
 

@@ -13,6 +13,9 @@ from growkit.errors import PlanError, SizeError, TieError
 from growkit.growth.plan import NumberStep, WidthStep
 from growkit.maps.methods.table import method as method_of
 
+MOST_UNITS = 2**24
+"""More units than any axis has, and few enough to list."""
+
 Widen = Mapping[str, int | float]
 Methods = str | Mapping[str, str] | None
 
@@ -63,7 +66,10 @@ def warnings(table: AxisTable, steps: tuple[WidthStep, ...]) -> tuple[str, ...]:
     ]
     for step in steps:
         if any(passage.kind == "output" for passage in table.by_name[step.axis].passages):
-            found.append(f"{step.axis!r} is an output of the model: {step.new} units, the first {step.old} as before")
+            output = f"{step.axis!r} is an output of the model: {step.new} units, the first {step.old} as before"
+            if step.method in ("copy", "net2net"):
+                output += "; gradients are those of a reader that shares its weights among the copies"
+            found.append(output)
     return tuple(found)
 
 
@@ -115,6 +121,12 @@ def _size(name: str, axis: Axis, wanted: int | float, multiple_of: int | None) -
             )
     else:
         new = wanted
+    if new > MOST_UNITS:
+        raise SizeError(
+            f"{name!r}: {wanted!r} gives axis {axis.name!r} {new:,} units",
+            f"at most {MOST_UNITS:,}",
+            "an int is the new size, a float the factor: was a factor meant?",
+        )
     if new < axis.size:
         factor = f"; for a factor write {float(wanted)!r}" if isinstance(wanted, int) and 1 < wanted <= 16 else ""
         raise SizeError(
@@ -135,6 +147,12 @@ def _check_multiple(multiple_of: int | None) -> None:
 def _asked_methods(table: AxisTable, methods: Methods, grown: Collection[str]) -> dict[str, str]:
     if methods is None:
         return {}
+    if not isinstance(methods, str | Mapping):
+        raise PlanError(
+            f"method={methods!r} of type {type(methods).__name__}",
+            "None, the name of a method, or a mapping {name: method}",
+            "write for instance method='copy'",
+        )
     if isinstance(methods, str):
         method_of(methods)
         return {axis.name: methods for axis in table}

@@ -26,6 +26,15 @@ class Chain(nn.Module):
 
     def __init__(self, first: nn.Module, second: nn.Module, between: Sequence[nn.Module] = ()):
         super().__init__()
+        if not isinstance(between, Sequence) and not isinstance(between, nn.ModuleList | nn.Sequential):
+            raise InputsError(
+                f"between={type(between).__name__}", "a list of all modules between the two", "write between=[...]"
+            )
+        for module in (first, second, *between):
+            if not isinstance(module, nn.Module):
+                raise InputsError(
+                    f"a layer of type {type(module).__name__}", "torch.nn.Modules", "pass the layers themselves"
+                )
         self.first, self.between, self.second = first, nn.ModuleList(between), second
 
     def forward(self, x: Tensor) -> Tensor:

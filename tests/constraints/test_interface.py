@@ -1,6 +1,6 @@
 """Outputs keep their old units in front, as they are; inputs have the size of the data."""
 
-from growkit.constraints.interface import CONSTRAINTS
+from growkit.constraints.interface import CONSTRAINTS, new_behind
 from growkit.maps.axis_map import AxisMap
 from tests.constraints.maps import MAPS, admitted
 
@@ -8,6 +8,10 @@ from tests.constraints.maps import MAPS, admitted
 def test_what_is_admitted() -> None:
     assert admitted(CONSTRAINTS["output"]) == {"x2", "3", "fresh", "scaled", "padded", "unequal shares"}
     assert admitted(CONSTRAINTS["input"]) == set()
+
+
+def test_what_only_the_caller_reads_gets_new_units_only() -> None:
+    assert admitted(new_behind) == {"fresh", "padded"}
 
 
 def test_the_refusal_says_what_would_do() -> None:

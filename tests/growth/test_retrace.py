@@ -8,10 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from growkit import Insert, discover, grow, make_plan
+from growkit.axes.axis import Axis
 from growkit.axes.layouts import Layout
 from growkit.axes.table import AxisTable
 from growkit.errors import VerificationError
-from growkit.growth.plan import Plan
+from growkit.growth.fingerprint import Fingerprint
+from growkit.growth.plan import Plan, WidthStep
 from growkit.growth.retrace import check_retrace
 from tests.growth.nets import Residual, picture, residual, rows
 
@@ -114,3 +116,14 @@ def test_a_reference_of_its_own_is_found_and_taken_back() -> None:
     with pytest.raises(VerificationError, match="after the growth, Remembers raises RuntimeError"):
         grow(model, widen={"up.weight[0]": 6}, example_inputs=rows())
     assert picture(model) == before
+
+
+def test_parts_of_other_sizes_than_planned_are_found() -> None:
+    """A dim of two parts, 4 | 4, of which the second was to become 8 and the first did."""
+    empty = Fingerprint({}, {}, {})
+    plan = Plan((WidthStep("b", 4, 8, "copy"),), (), (), {"w": "[a|b]:produces"}, {"a": 4, "b": 4}, empty)
+    layouts = {"w": Layout.parse("[a|b]:produces")}
+    right, wrong = ((Axis("a", a, "hidden", ()), Axis("b", 12 - a, "hidden", ())) for a in (4, 8))
+    check_retrace(plan, AxisTable(right, layouts), {})
+    with pytest.raises(VerificationError, match="a was planned with 4 units and is used with 8"):
+        check_retrace(plan, AxisTable(wrong, layouts), {})

@@ -10,7 +10,7 @@ from growkit import discover
 from growkit.axes.axis import Equality, Number
 from growkit.axes.expressions import Concat, Fixed, Leaf, Product
 from growkit.axes.table import AxisTable
-from growkit.errors import AxisLockedError, GrowkitError, MapError, NameLookupError, PlanError, SizeError, TieError
+from growkit.errors import AxisLockedError, GrowkitError, NameLookupError, PlanError, SizeError, TieError
 from growkit.growth.plan import NumberStep, WidthStep
 from growkit.growth.width import number_steps, warnings, width_steps
 from tests.growth.nets import conformer, mlp, residual, rows, utterances
@@ -90,7 +90,7 @@ def test_methods_are_chosen_for_all_or_by_name(plain: AxisTable) -> None:
     widen = {"0.weight[0]": 7, "2.weight[0]": 6}
     assert [s.method for s in width_steps(plain, widen, "copy")] == ["copy", "copy"]
     assert [s.method for s in width_steps(plain, widen, {"2.weight[0]": "copy"})] == ["fresh", "copy"]
-    with pytest.raises(MapError, match="did you mean 'copy'"):
+    with pytest.raises(NameLookupError, match="did you mean 'copy'"):
         width_steps(plain, widen, "copies")
     with pytest.raises(NameLookupError):
         width_steps(plain, widen, {"nothing": "copy"})
@@ -147,9 +147,16 @@ def test_a_locked_axis_says_where_and_why(speech: AxisTable) -> None:
     assert "encoder.layers.0.attention" in error.value.allowed
 
 
-def test_outputs_grow_fresh_unless_asked(plain: AxisTable) -> None:
+def test_outputs_grow_by_new_units_only(plain: AxisTable) -> None:
     assert [s.method for s in width_steps(plain, {"4.weight[0]": 4})] == ["fresh"]
-    assert [s.method for s in width_steps(plain, {"4.weight[0]": 4}, "copy")] == ["copy"]
+    assert [s.method for s in width_steps(plain, {"4.weight[0]": 4}, "zero_pad")] == ["zero_pad"]
+    with pytest.raises(SizeError, match="old units first, then new ones"):
+        width_steps(plain, {"4.weight[0]": 4}, "copy")
+
+
+def test_a_size_that_was_meant_as_something_else(plain: AxisTable) -> None:
+    with pytest.raises(SizeError, match="was a factor meant"):
+        width_steps(plain, {"0.weight[0]": 10**9})
 
 
 A, B = Leaf("0.weight[0]"), Leaf("2.weight[0]")

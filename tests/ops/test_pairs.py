@@ -101,3 +101,10 @@ def test_inputs_with_unequal_sides_can_be_given() -> None:
     report = widen_conv(first, second, 6, example_inputs=torch.randn(2, 1, 4, 5))
     assert second.in_features == 36
     assert report.verification is not None
+
+
+def test_arguments_of_other_types_are_named() -> None:
+    with pytest.raises(InputsError, match="between=ReLU"):
+        widen_linear(nn.Linear(3, 4), nn.Linear(4, 2), 6, nn.ReLU())  # type: ignore[arg-type]
+    with pytest.raises(InputsError, match="a layer of type NoneType"):
+        widen_linear(nn.Linear(3, 4), None, 6)  # type: ignore[arg-type]

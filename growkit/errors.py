@@ -5,6 +5,14 @@ Each says three things: what was given, what is allowed, what to do next.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def nearest(given: str, known: Iterable[str], most: int = 1) -> list[str]:
+    """The known names closest in spelling, nearest first; none where none is close."""
+    return get_close_matches(given, sorted(known), most)
+
 
 class GrowkitError(Exception):
     """An error in three parts: `given`, `allowed`, `next_step`."""

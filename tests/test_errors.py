@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from growkit import errors
-from growkit.errors import GrowkitError, SizeError
+from growkit.errors import GrowkitError, SizeError, nearest
 
 TYPES = [value for value in vars(errors).values() if inspect.isclass(value) and issubclass(value, GrowkitError)]
 
@@ -28,6 +28,14 @@ def test_pickled_and_copied(kind: type[GrowkitError]) -> None:
         assert type(again) is kind
         assert (again.given, again.allowed, again.next_step) == ("a", "b", "c")
         assert str(again) == "a\n  allowed: b\n  next step: c"
+
+
+def test_a_misspelt_name_finds_its_neighbours_and_a_strange_one_none() -> None:
+    known = ["learning_rate", "log_every", "batch_size", "learning_rates"]
+    assert nearest("learing_rate", known) == ["learning_rate"]
+    assert nearest("learing_rate", known, 3) == ["learning_rate", "learning_rates"]
+    assert nearest("batchsize", known) == ["batch_size"]
+    assert nearest("zzz", known) == []
 
 
 def test_there_are_types_to_test() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 
 from growkit.axes.axis import Axis, Number
 from growkit.axes.expressions import leaves
-from growkit.errors import NameLookupError
+from growkit.errors import NameLookupError, nearest
 
 
 def find(name: str, axes: Sequence[Axis], numbers: Sequence[Number]) -> tuple[Axis, ...]:
@@ -75,7 +74,7 @@ def _ambiguous(name: str, axes: Sequence[Axis]) -> NameLookupError:
 def _unknown(name: str, axes: Sequence[Axis], numbers: Sequence[Number]) -> NameLookupError:
     paths = {n for axis in axes for n in axis.names} | {number.path for number in numbers}
     endings = {".".join(path.split(".")[-pieces:]) for path in paths for pieces in (1, 2, 3)}
-    near = difflib.get_close_matches(name, sorted(paths | endings), 3, 0.4)
+    near = nearest(name, paths | endings, 3)
     return NameLookupError(
         f"the name {name!r} fits no axis of this model",
         "an axis name, a tensor dim such as 'fc1.weight[0]', a glob, or an attribute that keeps a size",

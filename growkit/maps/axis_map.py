@@ -51,7 +51,8 @@ class AxisMap:
     Law: for every old unit, the sum of expand * contract over its copies is 1.
 
     Raises:
-        MapError: lengths differ, a source is out of range, an old unit is lost, or the law is broken.
+        MapError: lengths differ, a source is out of range, a new unit has scales, an old unit is lost, or the law is
+            broken.
     """
 
     old_size: int
@@ -77,6 +78,12 @@ class AxisMap:
                 )
             if unit != NEW:
                 totals[unit] += m * n
+            elif m != 0 or n != 0:
+                raise MapError(
+                    f"a new unit with the scales {m} and {n}",
+                    "scales 0 where the source is -1: nothing old comes from it or goes to it",
+                    "mend the scales of the method; what new units start as is up to its fills",
+                )
         for unit, total in enumerate(totals):
             if not isclose(total, 1.0, rel_tol=1e-12):
                 raise MapError(

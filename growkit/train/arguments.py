@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping
 
-from growkit.errors import EngineError
-from growkit.train.nearest import nearest_name
+from growkit.errors import EngineError, nearest
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -54,9 +53,9 @@ def _check_fillable(parameter: inspect.Parameter, offered: Collection[str], titl
     if parameter.kind is parameter.POSITIONAL_ONLY:
         raise EngineError(f"{title} takes {name!r} by position only", allowed, "remove the '/' from its signature")
     if name not in offered:
-        close = nearest_name(name, offered)
+        close = nearest(name, offered)
         raise EngineError(
             f"{title} asks for {name!r}",
             allowed,
-            f"rename the parameter to {close!r}" if close else f"give {name!r} a default value, or rename it",
+            f"rename the parameter to {close[0]!r}" if close else f"give {name!r} a default value, or rename it",
         )

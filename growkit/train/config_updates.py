@@ -8,9 +8,8 @@ from dataclasses import fields, replace
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from growkit.errors import SettingsError
+from growkit.errors import SettingsError, nearest
 from growkit.train.learning_rate import check_learning_rate
-from growkit.train.nearest import nearest_name
 from growkit.train.settings import TRAIN_DATA, Settings
 
 OTHER_WORDS = {
@@ -62,5 +61,5 @@ def updated_settings(
 def _hint(key: object, known: list[str]) -> str:
     if key == "user":
         return "write the keys of user themselves"
-    ours = OTHER_WORDS.get(str(key)) or nearest_name(str(key), known)
-    return f"write {ours!r}" if ours else "remove it, or declare it in Settings(user={...})"
+    ours = [OTHER_WORDS[str(key)]] if str(key) in OTHER_WORDS else nearest(str(key), known)
+    return f"write {ours[0]!r}" if ours else "remove it, or declare it in Settings(user={...})"

@@ -92,6 +92,8 @@ def test_uniform() -> None:
         ((0,), (1.0, 1.0), (1.0,), "lengths 1, 2, 1"),
         ((0, 2), (1.0, 1.0), (1.0, 1.0), "source 2 on an axis of 2 units"),
         ((0, 0), (1.0, 1.0), (0.5, 0.5), "copies of unit 1 .* summing to 0"),
+        ((0, 1, NEW), (1.0, 1.0, 0.5), (1.0, 1.0, 0.0), "a new unit with the scales 0.5 and 0"),
+        ((0, 1, NEW), (1.0, 1.0, 0.0), (1.0, 1.0, 1.0), "a new unit with the scales 0.0 and 1"),
         ((0, 1, 1), (1.0,) * 3, (1.0,) * 3, "copies of unit 1 .* summing to 2"),
     ],
 )

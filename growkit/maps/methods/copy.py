@@ -19,4 +19,4 @@ def copies(old_size: int, new_size: int, key: str = "") -> AxisMap:
     return AxisMap.copies(old_size, tuple(unit % old_size for unit in range(new_size)))
 
 
-METHOD = Method("copy", copies, {}, "any larger size; over a layer norm a multiple")
+METHOD = Method("copy", copies, {})

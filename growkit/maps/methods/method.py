@@ -32,5 +32,3 @@ class Method:
     name: str
     make: Callable[[int, int, str], AxisMap]
     fills: Mapping[Role, Fill]
-    sizes: str
-    """Which new sizes it makes, in words."""

@@ -32,4 +32,4 @@ def random_copies(old_size: int, new_size: int, key: str = "") -> AxisMap:
     return AxisMap(old_size, tuple(source), (1.0,) * new_size, shares)
 
 
-METHOD = Method("net2net", random_copies, {}, "any larger size; not over norms that mix the units")
+METHOD = Method("net2net", random_copies, {})

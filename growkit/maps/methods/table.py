@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from types import MappingProxyType
 
-from growkit.errors import MapError
+from growkit.errors import NameLookupError, nearest
 from growkit.maps.methods import copy, fresh, net2net, zero_pad
 from growkit.maps.methods.method import Method
 
@@ -16,9 +15,11 @@ def method(name: str) -> Method:
     """The method of this name.
 
     Raises:
-        MapError: unknown name; the nearest is named.
+        NameLookupError: unknown name; the nearest is named.
     """
     if name not in METHODS:
-        near = difflib.get_close_matches(name, METHODS, 1, 0.0)[0]
-        raise MapError(f"method {name!r}", ", ".join(METHODS), f"did you mean {near!r}?")
+        near = nearest(name, METHODS)
+        raise NameLookupError(
+            f"method {name!r}", ", ".join(METHODS), f"did you mean {near[0]!r}?" if near else "choose one of these"
+        )
     return METHODS[name]

@@ -30,5 +30,4 @@ METHOD = Method(
         Role.MEAN: Fill.ZERO,
         Role.VARIANCE: Fill.ONE,
     },
-    "any larger size",
 )

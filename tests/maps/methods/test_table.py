@@ -2,7 +2,7 @@
 
 import pytest
 
-from growkit.errors import MapError
+from growkit.errors import NameLookupError
 from growkit.maps.methods.table import METHODS, method
 
 
@@ -15,6 +15,13 @@ def test_every_method_keeps_the_old_units() -> None:
 
 def test_unknown_name() -> None:
     with pytest.raises(
-        MapError, match=r"method 'coppy'\n  allowed: copy, fresh, net2net, zero_pad\n  next step: did you mean 'copy'\?"
+        NameLookupError,
+        match=r"method 'coppy'\n  allowed: copy, fresh, net2net, zero_pad\n  next step: did you mean 'copy'\?",
     ):
         method("coppy")
+
+
+def test_a_name_like_none_gets_no_guess() -> None:
+    with pytest.raises(NameLookupError) as error:
+        method("@@@@")
+    assert error.value.next_step == "choose one of these"

@@ -147,9 +147,16 @@ def test_a_locked_axis_says_where_and_why(speech: AxisTable) -> None:
     assert "encoder.layers.0.attention" in error.value.allowed
 
 
-def test_outputs_grow_fresh_unless_asked(plain: AxisTable) -> None:
+def test_outputs_grow_by_new_units_only(plain: AxisTable) -> None:
     assert [s.method for s in width_steps(plain, {"4.weight[0]": 4})] == ["fresh"]
-    assert [s.method for s in width_steps(plain, {"4.weight[0]": 4}, "copy")] == ["copy"]
+    assert [s.method for s in width_steps(plain, {"4.weight[0]": 4}, "zero_pad")] == ["zero_pad"]
+    with pytest.raises(SizeError, match="old units first, then new ones"):
+        width_steps(plain, {"4.weight[0]": 4}, "copy")
+
+
+def test_a_size_that_was_meant_as_something_else(plain: AxisTable) -> None:
+    with pytest.raises(SizeError, match="was a factor meant"):
+        width_steps(plain, {"0.weight[0]": 10**9})
 
 
 A, B = Leaf("0.weight[0]"), Leaf("2.weight[0]")

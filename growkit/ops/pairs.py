@@ -26,11 +26,7 @@ class Chain(nn.Module):
 
     def __init__(self, first: nn.Module, second: nn.Module, between: Sequence[nn.Module] = ()):
         super().__init__()
-        if not isinstance(between, Sequence) and not isinstance(between, nn.ModuleList | nn.Sequential):
-            raise InputsError(
-                f"between={type(between).__name__}", "a list of all modules between the two", "write between=[...]"
-            )
-        for module in (first, second, *between):
+        for module in (first, second, *_listed(between)):
             if not isinstance(module, nn.Module):
                 raise InputsError(
                     f"a layer of type {type(module).__name__}", "torch.nn.Modules", "pass the layers themselves"
@@ -44,6 +40,14 @@ class Chain(nn.Module):
             x = module(x)
         flat = isinstance(self.second, nn.Linear) and not isinstance(self.first, nn.Linear)
         return self.second(x.flatten(1) if flat else x)
+
+
+def _listed(between: object) -> Iterable[object]:
+    if isinstance(between, Iterable):
+        return between
+    raise InputsError(
+        f"between={type(between).__name__}", "a list of all modules between the two layers", "write between=[...]"
+    )
 
 
 def widen_linear(

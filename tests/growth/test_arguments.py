@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from growkit import grow
 from growkit.errors import GrowkitError, PlanError

@@ -16,7 +16,6 @@ import torch
 from rich.console import Console
 from safetensors.torch import save_model
 
-from growkit.cli.flops import steps_worth
 from growkit.cli.plot import plot_losses
 from growkit.cli.recipe import Recipe, Stage
 from growkit.cli.stages import GrowInStages, GrowthRecord
@@ -89,8 +88,10 @@ def run_demo(recipe: Recipe, out: Path, *, seed: int, device: str, console: Cons
         heading("2 of 3  the same small Conformer, which stays as it is, for as many steps")
         ungrown = train(bench, recipe.ungrown(), out / "ungrown")
         heading("3 of 3  one of the final size from the start, for as many training FLOPs")
-        scratch_steps = steps_worth(grown.training_flops, grown.model, bench.all_batches(recipe.batch_size))
-        scratch = train(bench, recipe.from_scratch(scratch_steps), out / "scratch")
+        final = recipe.from_scratch()
+        batches = bench.all_batches(recipe.batch_size)
+        scratch_steps = bench.flops.steps_worth(grown.training_flops, final.sizes.build().to(device), batches)
+        scratch = train(bench, final.scaled(scratch_steps), out / "scratch")
     runs = {"grown while it trained": grown, "small, never grown": ungrown, "final size, from scratch": scratch}
     drawn = plot_losses(out / "loss.png", {title: run.losses for title, run in runs.items()}, recipe.stages)
     results = {

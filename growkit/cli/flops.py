@@ -23,27 +23,25 @@ def step_flops(model: nn.Module, batch: Batch) -> int:
     return counter.get_total_flops()
 
 
-class FlopMeter:
-    """Adds up the FLOPs of training steps; those of equal sizes and batch shapes are counted once."""
+class StepFlops:
+    """FLOPs of training steps; counted once for each size of the network and shape of the batch."""
 
     def __init__(self) -> None:
-        self.total = 0
         self._known: dict[tuple[int, torch.Size], int] = {}
 
-    def step(self, model: nn.Module, batch: Batch) -> None:
-        """Adds one training step of the model as it is now."""
+    def __call__(self, model: nn.Module, batch: Batch) -> int:
+        """As `step_flops`, for networks of one kind: the number of parameters tells their sizes apart."""
         key = sum(parameter.numel() for parameter in model.parameters()), batch.features.shape
         if key not in self._known:
             self._known[key] = step_flops(model, batch)
-        self.total += self._known[key]
+        return self._known[key]
 
-
-def steps_worth(flops: int, model: nn.Module, batches: Iterable[Batch]) -> int:
-    """Training steps of the model on these batches, in order, until so many FLOPs are reached."""
-    meter, steps = FlopMeter(), 0
-    for batch in batches:
-        if meter.total >= flops:
-            break
-        meter.step(model, batch)
-        steps += 1
-    return steps
+    def steps_worth(self, flops: int, model: nn.Module, batches: Iterable[Batch]) -> int:
+        """Training steps of the model on these batches, in order, until so many FLOPs are reached."""
+        steps = 0
+        for batch in batches:
+            if flops <= 0:
+                break
+            flops -= self(model, batch)
+            steps += 1
+        return steps

@@ -96,9 +96,9 @@ class Recipe:
         """The same run without a growth."""
         return replace(self, stages=())
 
-    def from_scratch(self, steps: int) -> Recipe:
-        """A run of `steps` steps at the final size from the start."""
+    def from_scratch(self) -> Recipe:
+        """The same run at the final size from the start."""
         sizes = self.sizes
         for stage in self.stages:
             sizes = stage.grown(sizes)
-        return replace(self.scaled(steps), sizes=sizes, stages=())
+        return replace(self, sizes=sizes, stages=())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from rich.console import Console
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from growkit.cli.flops import FlopMeter
+from growkit.cli.flops import StepFlops
 from growkit.cli.recipe import Recipe
 from growkit.cli.stages import GrowInStages
 from growkit.cli.vowels import Batch, JapaneseVowels, Utterances
@@ -47,6 +47,7 @@ class Bench:
     seed: int
     device: torch.device
     console: Console
+    flops: StepFlops = field(default_factory=StepFlops)
 
     def batches(self, batch_size: int, epoch: int) -> Iterator[Batch]:
         """The training batches of one epoch; their order follows from the seed and the epoch alone."""
@@ -78,13 +79,13 @@ def train(bench: Bench, recipe: Recipe, run_dir: Path, growths: GrowInStages | N
 
 def _train(bench: Bench, recipe: Recipe, run_dir: Path, growths: GrowInStages | None) -> Trained:
     losses: list[Tensor] = []
-    meter = FlopMeter()
+    flops: list[int] = []
 
     def train_data(*, epoch: int, batch_size: int) -> Iterator[Batch]:
         return bench.batches(batch_size, epoch)
 
     def train_step(model: nn.Module, batch: Batch) -> Mapping[str, Tensor]:
-        meter.step(model, batch)
+        flops.append(bench.flops(model, batch))
         noisy = batch.features + recipe.noise * torch.randn_like(batch.features)
         logits = model(noisy, batch.lengths)
         loss = F.cross_entropy(logits, batch.speakers, label_smoothing=recipe.label_smoothing)
@@ -119,7 +120,7 @@ def _train(bench: Bench, recipe: Recipe, run_dir: Path, growths: GrowInStages | 
         model=engine.model,
         steps=recipe.steps,
         losses=tuple(torch.stack(losses).tolist()),
-        training_flops=meter.total,
+        training_flops=sum(flops),
         test_accuracy=accuracy(engine.model, bench.data.test, bench.device),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from growkit.cli.flops import FlopMeter, step_flops, steps_worth
+from growkit.cli.flops import StepFlops, step_flops
 from growkit.cli.vowels import Batch
 
 BATCH = Batch(torch.randn(4, 3, 12), torch.tensor([3, 3, 2, 1]), torch.tensor([0, 1, 2, 8]))
@@ -43,17 +43,22 @@ def test_model_and_random_numbers_stay() -> None:
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
-def test_a_run_is_the_sum_over_its_steps() -> None:
-    meter = FlopMeter()
-    for hidden in (5, 5, 7):
-        meter.step(TwoLayers(hidden), BATCH)
-    meter.step(TwoLayers(5), Batch(*(tensor[:2] for tensor in BATCH)))
-    assert meter.total == 2 * by_hand(5) + by_hand(7) + by_hand(5) // 2
+HALF = Batch(*(tensor[:2] for tensor in BATCH))
+
+
+def test_sizes_and_shapes_are_told_apart() -> None:
+    flops = StepFlops()
+    for _ in range(2):
+        assert flops(TwoLayers(5), BATCH) == by_hand(5)
+        assert flops(TwoLayers(7), BATCH) == by_hand(7)
+        assert flops(TwoLayers(5), HALF) == by_hand(5) // 2
 
 
 def test_steps_until_the_flops_are_reached() -> None:
     """A batch, half of one, a batch: 2, 3 and 5 halves."""
     half = by_hand(5) // 2
-    batches = [BATCH, Batch(*(tensor[:2] for tensor in BATCH)), BATCH]
-    worth = [steps_worth(flops, TwoLayers(5), batches) for flops in (1, 2 * half, 2 * half + 1, 3 * half, 5 * half)]
+    worth = [
+        StepFlops().steps_worth(flops, TwoLayers(5), [BATCH, HALF, BATCH])
+        for flops in (1, 2 * half, 2 * half + 1, 3 * half, 5 * half)
+    ]
     assert worth == [1, 1, 2, 2, 3]

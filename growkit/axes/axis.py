@@ -84,6 +84,28 @@ class Block:
     """Why there are none: what the block adds that no parameter makes zero."""
 
 
+@dataclass(frozen=True, slots=True)
+class Count:
+    """An int that equals the number of blocks of a container, of a module around it or of an object in that module.
+
+    `verdict`: "count", the run goes by it; "unused", the run does not; "unclear", neither could be seen.
+    """
+
+    path: str
+    value: int
+    container: str
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An int that is the number of a block; `attribute` is its path inside the block."""
+
+    container: str
+    index: int
+    attribute: str
+
+
 @dataclass(frozen=True)
 class Axis:
     """Features in a fixed order that grow together."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from growkit.axes.axis import Axis, Block, Equality, Lock, Number, Occurrence, Passage
+from growkit.axes.axis import Axis, Block, Count, Equality, Index, Lock, Number, Occurrence, Passage
 from growkit.axes.layouts import Layout
 from growkit.axes.names import find
 from growkit.axes.show import show_table
 
-__all__ = ["Axis", "AxisTable", "Block", "Equality", "Lock", "Number", "Occurrence", "Passage"]
+__all__ = ["Axis", "AxisTable", "Block", "Count", "Equality", "Index", "Lock", "Number", "Occurrence", "Passage"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class AxisTable:
     """Qualified type name of each module, by path."""
     blocks: tuple[Block, ...] = ()
     """Blocks that lie in a container and ran one after the other."""
+    counts: tuple[Count, ...] = ()
+    indices: tuple[Index, ...] = ()
     by_name: Mapping[str, Axis] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ from torch import nn
 from growkit.axes.expressions import Concat, Expression, Leaf, Product, Role, leaves, size
 from growkit.axes.layouts import Layout
 from growkit.axes.table import Number
+from growkit.discovery.counts import is_count
 from growkit.errors import LayoutError
 
 _DIM = re.compile(r"(?P<tensor>[\w.]+)\[(?P<dim>\d+)\](\.(?P<factor>\d+)|:(?P<role>\w+))?")
@@ -56,7 +57,7 @@ def kept_numbers(model: nn.Module, layouts: Mapping[str, Layout], sizes: Mapping
     """The numbers that `KEPT` and the class attribute `growkit_sizes` name.
 
     `growkit_sizes: ClassVar[dict[str, str]]` of a module class maps an attribute to `"path.to.weight[dim]"` or
-    `"path.to.weight[dim].factor"`, relative to the module.
+    `"path.to.weight[dim].factor"`, relative to the module; what counts blocks is left to `growkit.discovery.counts`.
 
     Raises:
         LayoutError: an entry of `growkit_sizes` that is not the size of what it names.
@@ -71,6 +72,8 @@ def kept_numbers(model: nn.Module, layouts: Mapping[str, Layout], sizes: Mapping
                     if expression is not None and size(expression, sizes) == kept_value:
                         yield Number(prefix + attribute, None, kept_value, (expression,), read=False)
         for attribute, place in getattr(type(module), "growkit_sizes", {}).items():
+            if is_count(place):
+                continue
             value = getattr(module, attribute, None)
             expression = _at(prefix, place, layouts)
             found_size = None if expression is None else size(expression, sizes)

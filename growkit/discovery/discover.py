@@ -14,9 +14,10 @@ from growkit.axes.table import AxisTable, Equality, Number
 from growkit.constraints.table import annotate
 from growkit.discovery import rules as rules  # enters the rules in their table
 from growkit.discovery.bookkeeping import kept_numbers
+from growkit.discovery.counts import declared_counts, declared_indices, tried_counts
 from growkit.discovery.declared import declare, open_locks
 from growkit.discovery.inputs import CallModel, run_model, tensors_in
-from growkit.discovery.numbers import Numbers
+from growkit.discovery.numbers import Numbers, attributes_in
 from growkit.discovery.sizes import SizeWatch, Uses
 from growkit.discovery.summary import build_axes, layouts_by_serial, lock_doubtful
 from growkit.discovery.taint import Attribute, HashableSizeInt, SizeInt, tainted
@@ -85,12 +86,19 @@ def discover(
         serials = [str(axes.root(node).serial) for node in nodes]
         return tuple(names[serial] for serial in serials if serial in names)
 
+    all_numbers = _merged([*renamed, *kept])
+    blocks = tuple(tracer.flow.blocks(model, axes_of))
+    declared = tuple(declared_counts(model))
+    sized = {number.path for number in all_numbers} | {count.path for count in declared}
+    used = {a.path for origin in uses.origins() for a in attributes_in(origin)}
     return annotate(
         replace(
             table,
-            numbers=_merged([*renamed, *kept]),
+            numbers=all_numbers,
             modules={path: f"{type(m).__module__}.{type(m).__qualname__}" for path, m in model.named_modules()},
-            blocks=tuple(tracer.flow.blocks(model, axes_of)),
+            blocks=blocks,
+            counts=(*declared, *tried_counts(model, example_inputs, call, blocks, sized, used)),
+            indices=tuple(declared_indices(model, blocks)),
         )
     )
 

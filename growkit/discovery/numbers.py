@@ -34,7 +34,7 @@ class Numbers:
             for serial in self._axes_of(origin):
                 axes.shared(axes.nodes[serial]).passages[Passage("size_as_number", where)] = None
         for origin, where in uses.unexplained:
-            for attribute in _attributes(origin):
+            for attribute in attributes_in(origin):
                 reason = f"its size {attribute.path} is given to an op that does not say what it does with it"
                 self._lock(self._axes_of(attribute), Lock(reason, where, OTHERS))
 
@@ -151,12 +151,13 @@ class Numbers:
         self.axes.lock([self.axes.nodes[serial] for serial in serials], lock)
 
 
-def _attributes(origin: Origin) -> list[Attribute]:
+def attributes_in(origin: Origin) -> list[Attribute]:
+    """The attributes that an int was computed from."""
     match origin:
         case Attribute():
             return [origin]
         case Computed(_, left, right):
-            return _attributes(left) + _attributes(right)
+            return attributes_in(left) + attributes_in(right)
     return []
 
 

@@ -37,6 +37,10 @@ class Uses:
     unexplained: list[tuple[Origin, str]] = field(default_factory=list)
     """Ints that were given to a function of which it is unknown what it does with them."""
 
+    def origins(self) -> list[Origin]:
+        """Where the ints came from that were used as sizes or numbers."""
+        return [use.origin for use in self.sizes] + [origin for origin, _ in (*self.numeric, *self.unexplained)]
+
 
 Pairs = Iterable[tuple[int, Dim]]
 _Reader = Callable[["SizeWatch", Sequence[Any], dict[str, Any], Any], Pairs]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from growkit.axes.axis import Block
+from growkit.axes.axis import Block, Count
 from growkit.axes.table import AxisTable
 from growkit.errors import DepthError
-from growkit.growth.plan import DepthStep, Insertion, block_path
+from growkit.growth.plan import DepthStep, Insertion, NumberStep, block_path
 
 _NORM = "final_norm"
 """Name of the norm at the end of a block that `nn.Identity` may replace, as in our Conformer blocks."""
@@ -64,7 +64,32 @@ def _step(table: AxisTable, name: str, wanted: int | Insert) -> DepthStep:
     blocks = [block for block in table.blocks if block.container == container]
     positions = _positions(container, len(blocks), wanted)
     insertions = tuple(_insertion(blocks, position) for position in positions)
-    return DepthStep(container, len(blocks), len(blocks) + len(positions), insertions)
+    new = len(blocks) + len(positions)
+    numbers = tuple(NumberStep(c.path, None, c.value, new) for c in _counts(table, container))
+    indices = tuple(dict.fromkeys(index.attribute for index in table.indices if index.container == container))
+    return DepthStep(container, len(blocks), new, insertions, numbers, indices)
+
+
+def depth_warnings(table: AxisTable, steps: Iterable[DepthStep]) -> tuple[str, ...]:
+    """What a user should know: ints that look like counts and that nothing reads."""
+    containers = [step.container for step in steps]
+    return tuple(
+        f"{count.path} = {count.value} does not say how many blocks of {count.container!r} run; left alone"
+        for count in table.counts
+        if count.verdict == "unused" and count.container in containers
+    )
+
+
+def _counts(table: AxisTable, container: str) -> list[Count]:
+    found = [count for count in table.counts if count.container == container]
+    unclear = [f"{count.path} = {count.value}" for count in found if count.verdict == "unclear"]
+    if unclear:
+        raise DepthError(
+            f"{', '.join(unclear)}, as many as there are blocks in {container!r}, and the model reads it",
+            "ints that bound the loop over the blocks and do nothing else, or that are declared",
+            "loop over the container itself, or declare growkit_sizes = {'num_layers': 'len(layers)'} on the class",
+        )
+    return [count for count in found if count.verdict == "count"]
 
 
 def _positions(container: str, old: int, wanted: int | Insert) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from torch import Tensor, nn
@@ -27,7 +28,9 @@ def fingerprint_of(table: AxisTable) -> Fingerprint:
     return Fingerprint(
         {name: layout.shape(sizes) for name, layout in table.layouts.items()},
         dict(table.modules),
-        {number_key(n.path, n.index): n.value for n in table.numbers},
+        {number_key(n.path, n.index): n.value for n in table.numbers}
+        | {count.path: count.value for count in table.counts if count.verdict == "count"}
+        | {f"{i.container}.{i.index}.{i.attribute}".removeprefix("."): i.index for i in table.indices},
     )
 
 
@@ -48,11 +51,15 @@ def module_types(model: nn.Module) -> dict[str, str]:
     return {path: f"{type(m).__module__}.{type(m).__qualname__}" for path, m in model.named_modules()}
 
 
+def owner_of(model: nn.Module, path: str) -> object:
+    """What holds the attribute at a path: a module, or a plain object that a module keeps, such as its config."""
+    return reduce(getattr, path.split(".")[:-1], model)
+
+
 def read_number(model: nn.Module, path: str, index: int | None) -> Any:
     """The value of a number of a plan or table, None if the model has no such attribute."""
-    owner_path, _, attribute = path.rpartition(".")
     try:
-        value = vars(model.get_submodule(owner_path)).get(attribute)
+        value = vars(owner_of(model, path)).get(path.rpartition(".")[2])
         return value if index is None or value is None else value[index]
     except (AttributeError, IndexError, TypeError):
         return None

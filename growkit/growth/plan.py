@@ -61,12 +61,18 @@ class Insertion:
 
 @dataclass(frozen=True)
 class DepthStep:
-    """Blocks inserted into one container."""
+    """Blocks inserted into one container.
+
+    `numbers`: ints around the container that count its blocks; `indices`: ints of each block, by their paths inside
+    it, that are its number.
+    """
 
     container: str
     old: int
     new: int
     insertions: tuple[Insertion, ...]
+    numbers: tuple[NumberStep, ...] = ()
+    indices: tuple[str, ...] = ()
 
 
 def block_path(container: str, index: int) -> str:

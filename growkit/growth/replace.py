@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from growkit.growth.edits import Edit
-from growkit.growth.fingerprint import tensors_of
+from growkit.growth.fingerprint import owner_of, read_number, tensors_of
 from growkit.growth.journal import Journal
 from growkit.growth.plan import DepthStep, NumberStep
 from growkit.growth.resolve import container_of
@@ -54,10 +54,9 @@ def replace_tensors(
 
 
 def replace_numbers(module: nn.Module, steps: tuple[NumberStep, ...], journal: Journal) -> None:
-    """Brings the ints that modules keep in line with the grown axes."""
+    """Brings the ints that modules keep in line with what has grown."""
     for step in steps:
-        path, _, attribute = step.path.rpartition(".")
-        owner = module.get_submodule(path)
+        attribute, owner = step.path.rpartition(".")[2], owner_of(module, step.path)
         value: Any = step.new
         if step.index is not None:
             old = vars(owner)[attribute]
@@ -69,7 +68,7 @@ def insert_blocks(module: nn.Module, step: DepthStep, journal: Journal) -> list[
     """Inserts the new blocks of one step; gives (new index, new index of its source) for each.
 
     A new block is a deep copy of its source, in eval or training mode as it; parameters that write to the
-    stream are zero.
+    stream are zero. Ints that count or number the blocks follow.
     """
     container = container_of(module, step.container)
     old = list(container._modules.values())
@@ -87,6 +86,11 @@ def insert_blocks(module: nn.Module, step: DepthStep, journal: Journal) -> list[
             moved[position] = len(blocks)
             blocks.append(old[position])
     journal.replace_items(container._modules, [(str(i), block) for i, block in enumerate(blocks)])
+    replace_numbers(module, step.numbers, journal)
+    for number, block in enumerate(container):
+        for path in step.indices:
+            if read_number(block, path, None) not in (None, number):
+                journal.set_attribute(owner_of(block, path), path.rpartition(".")[2], number)
     return [(new, moved[source]) for new, source in created]
 
 

@@ -55,7 +55,7 @@ _TABLE: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
     ("kernels/gather.py", "kernels/test_gather.py"): {
         "dtype lost": ("torch.empty(shape, dtype=tensor.dtype, ", "torch.empty(shape, "),
         "memory format lost": ("            return format_", "            return torch.contiguous_format"),
-        "factors forgotten where there are many runs": ("if any(factor != 1.0 for factor in by_index):", "if False:"),
+        "factors forgotten where there are many runs": ("if any(factor != 1.0 for factor in factors):", "if False:"),
         "new positions hold what stood at the first": ("        if new:", "        if False:"),
     },
     # ---------------------------------------------------------------------------------------------- constraints
@@ -188,6 +188,10 @@ _TABLE: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
         "any norm at the end bypassed": ("[name for name in source.tail if name != _NORM]", "[]"),
         "blocks that are not residual deepened": ("if not source.residual or foreign:", "if foreign:"),
         "blocks with other terms deepened": ("if source.obstacle:", "if False:"),
+    },
+    ("discovery/counts.py", "discovery/test_counts.py"): {
+        "counts taken for unused": ("if after == before:", "if after is not None:"),
+        "a count that is a number as well": ("and path not in numeric else", "else"),
     },
     ("discovery/identity.py", "discovery/test_identity.py"): {
         "bias of a silenced layer kept": (

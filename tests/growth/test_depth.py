@@ -1,17 +1,20 @@
 """Where blocks go, and which may."""
 
 import copy
+from typing import ClassVar
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from growkit import Insert, discover, grow, make_plan
-from growkit.errors import DepthError
+from growkit.errors import DepthError, PlanError
 from growkit.growth.depth import depth_steps
-from growkit.growth.plan import DepthStep, Insertion
+from growkit.growth.journal import Journal
+from growkit.growth.plan import DepthStep, Insertion, NumberStep, Plan
+from growkit.growth.replace import insert_blocks
 from growkit.testing import assert_function_preserved, randomise
-from tests.growth.nets import Branch, Residual, conformer, mlp, residual, rows, utterances
+from tests.growth.nets import Branch, Residual, conformer, mlp, picture, residual, rows, utterances
 
 SILENT = ("down.weight", "down.bias")
 
@@ -162,3 +165,66 @@ def test_one_container_twice_or_inside_another_is_refused() -> None:
     nested = discover(Trees().double(), rows())
     with pytest.raises(DepthError, match="none inside another"):
         depth_steps(nested, {"nest": 2, "nest.0": 3})
+
+
+class Numbered(Branch):
+    """A block that keeps its number."""
+
+    growkit_sizes: ClassVar[dict[str, str]] = {"layer_idx": "index"}
+
+    def __init__(self, number: int):
+        super().__init__(4, 5)
+        self.layer_idx = number
+
+
+class Counted(Residual):
+    """A stack whose loop goes by an int, and an int that nothing reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Numbered(number) for number in range(2))
+        self.num_layers = self.spare = 2
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        for number in range(self.num_layers):
+            x = self.blocks[number](x)
+        return self.last(x)
+
+
+def test_counts_and_numbers_of_blocks_follow_also_from_a_plan_as_text() -> None:
+    model = randomise(Counted().double())
+    plan = make_plan(discover(model, rows()), deepen={"blocks": Insert(at=[0, 1, 2])})
+    assert plan.depth[0].numbers == (NumberStep("num_layers", None, 2, 5),)
+    assert plan.depth[0].indices == ("layer_idx",)
+    assert plan.warnings == ("spare = 2 does not say how many blocks of 'blocks' run; left alone",)
+    before, follower = copy.deepcopy(model), copy.deepcopy(model)
+    grow(model, Plan.from_json(plan.to_json()), followers=follower)
+    for grown in (model, follower):
+        assert (grown.num_layers, grown.spare) == (5, 2)
+        assert [block.layer_idx for block in grown.blocks] == [0, 1, 2, 3, 4]
+        assert_function_preserved(before, grown, rows())
+    before.num_layers = 1
+    with pytest.raises(PlanError, match="number num_layers: the plan says 2, the model has 1"):
+        grow(before, plan)
+
+
+def test_counts_and_numbers_are_taken_back() -> None:
+    model = randomise(Counted().double())
+    before = picture(model)
+    journal = Journal()
+    insert_blocks(model, depth_steps(discover(model, rows()), {"blocks": 4})[0], journal)
+    assert model.num_layers == 4
+    journal.undo()
+    assert picture(model) == before
+
+
+class Averaged(Counted):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) / self.num_layers
+
+
+def test_a_count_that_is_also_a_number_is_refused() -> None:
+    with pytest.raises(DepthError) as error:
+        make_plan(discover(Averaged().double(), rows()), deepen={"blocks": 3})
+    assert error.value.given == "num_layers = 2, as many as there are blocks in 'blocks', and the model reads it"

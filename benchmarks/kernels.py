@@ -36,7 +36,7 @@ def dims(text: str, sizes: dict[str, int], grown: dict[str, tuple[int, str]]) ->
 
 
 def grown_by_kernel(old: Tensor, lifted: Dims) -> Tensor:
-    return apply(old, [d and d.source for d in lifted], [d and d.value for d in lifted])
+    return apply(old, [d and (d.source, d.value) for d in lifted])
 
 
 def ratio(grow, like: Tensor, repeats: int) -> tuple[float, float]:

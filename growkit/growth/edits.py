@@ -13,8 +13,7 @@ from torch import Tensor
 from growkit import kernels
 from growkit.axes.expressions import Role, leaves
 from growkit.axes.layouts import Layout
-from growkit.maps.axis_map import NEW
-from growkit.maps.lifting import DimMap
+from growkit.maps.lifting import DimMap, count_new
 from growkit.maps.methods.method import Fill
 
 
@@ -36,17 +35,12 @@ class Edit:
     @property
     def new_entries(self) -> int:
         """Number of entries that come from no old entry."""
-        new = [0 if dim is None else dim.source.count(NEW) for dim in self.dims]
-        return prod(self.shape) - prod(size - count for size, count in zip(self.shape, new, strict=True))
+        return count_new(self.shape, self.dims)
 
     @torch.no_grad()
     def value(self, old: Tensor) -> Tensor:
         """The grown tensor. Keeps dtype, device and memory format of `old`; shares no memory with it."""
-        grown = kernels.apply(
-            old,
-            [None if dim is None else dim.source for dim in self.dims],
-            [None if dim is None else dim.value for dim in self.dims],
-        )
+        grown = kernels.apply(old, [None if dim is None else (dim.source, dim.value) for dim in self.dims])
         if old.device.type == "meta":
             return grown
         # zeros last: an entry that is new in two dims must not be read if either of them says so
@@ -63,11 +57,8 @@ class Edit:
 
         Law: G' = N_out^T G M_in^T, see `growkit.maps.axis_map`.
         """
-        return kernels.apply(
-            old,
-            [None if dim is None else dim.source for dim in self.dims],
-            [None if dim is None else dim.gradient for dim in self.dims],
-        )
+        assert all(dim is None or dim.gradient is not None for dim in self.dims)
+        return kernels.apply(old, [None if dim is None else (dim.source, dim.gradient or ()) for dim in self.dims])
 
     def _fill(self, grown: Tensor, number: int, positions: tuple[int, ...], fill: Fill) -> None:
         first, count = positions[0], len(positions)

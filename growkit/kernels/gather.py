@@ -30,42 +30,39 @@ class _Run:
 
 
 @torch.no_grad()
-def gather(
-    tensor: Tensor, sources: Sequence[Sequence[int] | None], factors: Sequence[Sequence[float] | None]
-) -> Tensor:
-    """The grown tensor: old entries at `sources`, times the product of the `factors` of their positions.
+def gather(tensor: Tensor, maps: Sequence[tuple[Sequence[int], Sequence[float]] | None]) -> Tensor:
+    """The grown tensor: old entries at the sources, times the product of the factors of their positions.
 
-    Shapes: tensor 'old_0 old_1 ...', result 'new_0 new_1 ...'; one source and one factor per new position,
-    None where the dimension is unchanged. Source -1 gives zeros. Keeps dtype, device and memory format.
+    Shapes: tensor 'old_0 old_1 ...', result 'new_0 new_1 ...'; for each dimension, one source and one factor per new
+    position, or None where it is unchanged. Source -1 gives zeros. Keeps dtype, device and memory format.
 
     Law: equal to `growkit.kernels.dense.dense`.
     """
     runs = [
-        [_Run(0, 0, old_size, 1.0)] if source is None else _runs(source, factor or [1.0] * len(source))
-        for old_size, source, factor in zip(tensor.shape, sources, factors, strict=True)
+        [_Run(0, 0, old_size, 1.0)] if mapped is None else _runs(*mapped)
+        for old_size, mapped in zip(tensor.shape, maps, strict=True)
     ]
     format_ = _memory_format(tensor)
-    scales: list[tuple[int, Sequence[float]]] = []
+    by_index: list[tuple[int, Sequence[int], Sequence[float]]] = []
     while prod(map(len, runs)) > MOST_BLOCKS:
         dim = max(range(len(runs)), key=lambda d: len(runs[d]))
-        source, factor = sources[dim], factors[dim]
-        assert source is not None
+        mapped = maps[dim]
+        assert mapped is not None
+        source, factors = mapped
         index = torch.tensor([max(i, 0) for i in source], device=tensor.device)
         tensor = tensor.index_select(dim, index)
-        scales.append((dim, factor or [1.0] * len(source)))
+        by_index.append((dim, source, factors))
         runs[dim] = [_Run(0, 0, len(source), 1.0)]
-    if scales and all(len(dim_runs) == 1 for dim_runs in runs):
+    if by_index and all(len(dim_runs) == 1 for dim_runs in runs):
         result = tensor.contiguous(memory_format=format_)
     else:
         result = _blocks(tensor, runs, format_)
-    for dim, by_index in scales:
-        if any(factor != 1.0 for factor in by_index):
+    for dim, source, factors in by_index:
+        if any(factor != 1.0 for factor in factors):
             # in half precision the product is rounded once, not the factor too
             dtype = torch.promote_types(tensor.dtype, torch.float32)
-            vector = torch.tensor(by_index, dtype=dtype, device=tensor.device)
+            vector = torch.tensor(factors, dtype=dtype, device=tensor.device)
             result.mul_(vector.view([-1 if d == dim else 1 for d in range(result.dim())]))
-        source = sources[dim]
-        assert source is not None
         # written, not multiplied: what stands there came from position 0, and 0 * inf is no zero
         new = [j for j, i in enumerate(source) if i < 0]
         if new:
@@ -91,15 +88,15 @@ def _blocks(tensor: Tensor, runs: Sequence[Sequence[_Run]], memory_format: torch
     return result
 
 
-def _runs(source: Sequence[int], factor: Sequence[float]) -> list[_Run]:
+def _runs(source: Sequence[int], factors: Sequence[float]) -> list[_Run]:
     found: list[_Run] = []
     start = 0
     for j in range(1, len(source) + 1):
-        if j < len(source) and factor[j] == factor[start]:
+        if j < len(source) and factors[j] == factors[start]:
             step = source[j] - source[j - 1]
             if (source[start] < 0 and source[j] < 0) or (source[start] >= 0 and step == 1):
                 continue
-        found.append(_Run(start, source[start], j - start, factor[start]))
+        found.append(_Run(start, source[start], j - start, factors[start]))
         start = j
     return found
 

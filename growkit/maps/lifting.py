@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from growkit.axes.expressions import Concat, Expression, Fixed, Leaf, Product, Role, leaves, size
 from growkit.maps.axis_map import NEW, AxisMap
@@ -36,6 +37,18 @@ class DimMap:
     def positions(self, fill: Fill) -> tuple[int, ...]:
         """New positions that start as `fill`."""
         return tuple(j for j, f in enumerate(self.fill) if f is fill)
+
+    @property
+    def new(self) -> int:
+        """Number of positions that come from no old one."""
+        return self.source.count(NEW)
+
+
+def count_new(shape: Sequence[int], dims: Sequence[DimMap | None]) -> int:
+    """Number of entries of a grown tensor that come from no old one; `shape` before or after the growth."""
+    sizes = [size if dim is None else len(dim.source) for size, dim in zip(shape, dims, strict=True)]
+    old = [size - (dim.new if dim else 0) for size, dim in zip(sizes, dims, strict=True)]
+    return prod(sizes) - prod(old)
 
 
 def lift(dim: Expression, sizes: Mapping[str, int], grown: Mapping[str, GrownAxis]) -> DimMap | None:

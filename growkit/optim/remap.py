@@ -11,7 +11,7 @@ from torch import Tensor
 
 from growkit.errors import OptimizerError
 from growkit.maps.axis_map import NEW
-from growkit.maps.lifting import DimMap
+from growkit.maps.lifting import DimMap, count_new
 from growkit.optim.rules import NEW_STATES, NewState, OptimizerSpec, gradient_factors
 
 Status = Literal["exact", "approximate", "new", "reset"]
@@ -53,7 +53,7 @@ def remap_state(
     if new_state not in NEW_STATES:
         raise OptimizerError(f"new_state={new_state!r}", ", ".join(NEW_STATES), "choose one of these")
     grown = [dim for dim in dims if dim is not None]
-    has_new = any(NEW in dim.source for dim in grown)
+    has_new = any(dim.new for dim in grown)
     if has_new and new_state == "reset":
         reason = "new_state='reset' drops the whole state of parameters with new entries, that of old entries too"
         return {}, tuple(SlotReport(key, "reset", reason) for key in state)
@@ -67,17 +67,10 @@ def remap_state(
         if not isinstance(slot, Tensor) or slot.dim() == 0:
             reports.append(SlotReport(key, "exact", ""))
             continue
-        fresh = f"{_count_new(slot, dims)} entries are new" if has_new else ""
+        fresh = f"{count_new(slot.shape, dims)} entries are new" if has_new else ""
         status: Status = "approximate" if decay else "new" if has_new else "exact"
         reports.append(SlotReport(key, status, "; ".join(filter(None, (decay, fresh)))))
     return remapped, tuple(reports)
-
-
-def _count_new(slot: Tensor, dims: Sequence[DimMap | None]) -> int:
-    """Number of entries of the grown slot that have no old one."""
-    pairs = list(zip(slot.shape, dims, strict=True))
-    total = prod(old if dim is None else len(dim.source) for old, dim in pairs)
-    return total - prod(old if dim is None else len(dim.source) - dim.source.count(NEW) for old, dim in pairs)
 
 
 def _values_move_like_gradients(grown: Sequence[DimMap]) -> bool:

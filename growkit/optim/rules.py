@@ -61,11 +61,8 @@ class Graded:
             OptimizerError: a grown dim has no gradient factors (running statistics are not optimized).
         """
         assert isinstance(slot, Tensor)
-        grown = kernels.apply(
-            slot,
-            [None if dim is None else dim.source for dim in dims],
-            [None if dim is None else tuple(g**self.degree for g in gradient_factors(dim)) for dim in dims],
-        )
+        maps = [None if dim is None else (dim.source, [g**self.degree for g in gradient_factors(dim)]) for dim in dims]
+        grown = kernels.apply(slot, maps)
         if self.degree % 2 == 0 and new_state == "mean":
             for number, dim in enumerate(dims):
                 if dim is not None and NEW in dim.source:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from growkit.axes.layouts import Layout
 from growkit.maps.axis_map import AxisMap
-from growkit.maps.lifting import DimMap, GrownAxis, lift
+from growkit.maps.lifting import DimMap, GrownAxis, count_new, lift
 from growkit.maps.methods.copy import METHOD as COPY
 from growkit.maps.methods.fresh import METHOD as FRESH
 from growkit.maps.methods.method import Fill, Method
@@ -27,6 +27,23 @@ def axis_matrix(m: AxisMap, factors: tuple[float, ...]) -> torch.Tensor:
         if old >= 0:
             dense[j, old] = factor
     return dense
+
+
+def test_new_entries_are_counted_whatever_the_shape_is_of() -> None:
+    """2 x 3 in 4 x 3 x 5, with a dim that stays: all but 2 * 3 * 3 are new."""
+    rows, columns = (
+        lift(
+            dim,
+            {"a": 2, "b": 3},
+            {"a": GrownAxis(FRESH.make(2, 4, ""), FRESH), "b": GrownAxis(FRESH.make(3, 5, ""), FRESH)},
+        )
+        for dim in Layout.parse("a b").dims
+    )
+    assert rows is not None
+    assert rows.new == 2
+    for shape in ((2, 3, 3), (4, 3, 5)):
+        assert count_new(shape, [rows, None, columns]) == 4 * 3 * 5 - 2 * 3 * 3
+    assert count_new((2, 3), [None, None]) == count_new((), []) == 0
 
 
 sizes = st.tuples(st.integers(1, 4), st.integers(0, 4))

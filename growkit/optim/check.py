@@ -47,8 +47,9 @@ def check_optimizer(
         model_parameters: `dict(model.named_parameters())`.
 
     Raises:
-        OptimizerError: there are no rules for the class, it holds none of the parameters, or their state has a key
-            without rule, a shape that does not belong to the parameter, or a type that cannot be mapped.
+        OptimizerError: there are no rules for the class, it holds none of the parameters, or one of them twice, or
+            their state has a key without rule, a shape that does not belong to the parameter, or a type that cannot be
+            mapped.
     """
     kind = type(optimizer)
     spec = find_spec(kind)
@@ -71,6 +72,12 @@ def check_optimizer(
             if owner is None:
                 foreign.append(place)
                 continue
+            if owner in owned:
+                raise OptimizerError(
+                    f"{kind.__name__} holds {owner} twice: at {owned[owner]} and at {place}",
+                    "each parameter once: listed twice, it is updated twice a step from one state",
+                    "leave the second entry out of the parameters that the optimizer is made from",
+                )
             owned[owner] = place
             # `state` is a defaultdict: indexing it would add an entry.
             if parameter in optimizer.state:

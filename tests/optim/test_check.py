@@ -135,3 +135,14 @@ def test_a_state_of_an_unknown_type(value: torch.Tensor, stored: str) -> None:
     error = refusal(optimizer, model)
     assert error.given == f"Adam's state 'exp_avg_sq' for 0.weight is a {stored}"
     assert error.allowed.startswith("plain tensors of floating-point numbers")
+
+
+def test_a_parameter_listed_twice_is_refused() -> None:
+    model = nn.Linear(3, 4)
+    with pytest.warns(UserWarning, match="duplicate parameters"):
+        optimizer = torch.optim.Adam([*model.parameters(), model.weight])
+    error = refusal(optimizer, model)
+    assert error.given == (
+        "Adam holds weight twice: at param_groups[0]['params'][0] and at param_groups[0]['params'][2]"
+    )
+    assert "each parameter once" in error.allowed

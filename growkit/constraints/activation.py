@@ -75,5 +75,7 @@ def _unscaled(axis_map: AxisMap) -> Refusal | None:
 CONSTRAINTS: dict[str, Constraint] = {
     # both factors carry the same map: a scale would be squared, and two zeros have no gradient
     "gate": unscaled_units,
+    # a constant is added that parameters do not hold unit by unit: a new unit is that constant, and no scale passes it
+    "shifted": unscaled_units,
     "residual": anything,
 }

@@ -10,7 +10,7 @@ from tests.constraints.maps import MAPS, UNSCALED, admitted
 def test_what_is_admitted() -> None:
     assert admitted(pointwise("relu")) == admitted(pointwise("sigmoid")) == UNSCALED
     assert admitted(pointwise("silu")) == UNSCALED | {"padded"}
-    assert admitted(CONSTRAINTS["gate"]) == UNSCALED
+    assert admitted(CONSTRAINTS["gate"]) == admitted(CONSTRAINTS["shifted"]) == UNSCALED
     assert admitted(CONSTRAINTS["residual"]) == set(MAPS)
 
 

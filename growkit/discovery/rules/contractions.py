@@ -9,7 +9,7 @@ from growkit.axes.expressions import Role
 from growkit.axes.occurrence import Dim
 from growkit.discovery.call import Call, Known, Nature, Unfollowable
 from growkit.discovery.rule_table import register
-from growkit.discovery.rules.elementwise import varies
+from growkit.discovery.rules.elementwise import note_shifts, varies
 
 aten = torch.ops.aten
 
@@ -88,4 +88,5 @@ def _add_bias(call: Call, known: Known, bias: Tensor) -> Known:
             else:
                 call.axes.assign(dim, Role.PRODUCES)
             call.tie(known.dims[d + offset], dim)
+    note_shifts(call, known, [bias])
     return known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -52,7 +53,25 @@ def sums(call: Call) -> Known:
     known = combine(call, tensors, call.result.shape, Role.PRODUCES)
     for dim in _shared_by_activations(call, tensors, known):
         call.note(dim, "residual")
+    if known.nature is Nature.ACTIVATION:
+        note_shifts(call, known, [call["self"], call["other"]])
     return known
+
+
+def note_shifts(call: Call, known: Known, terms: Sequence[Any]) -> None:
+    """Notes the dims along which a term of a sum adds something to new units that no parameter holds unit by unit."""
+    for term in terms:
+        if not isinstance(term, Tensor):
+            broadcast = [True] * len(known.dims) if term != 0 else []
+        elif call.known(term).nature is not Nature.CONSTANT:
+            broadcast = [term.dim() < back or term.shape[-back] == 1 for back in range(len(known.dims), 0, -1)]
+        elif term.any():
+            broadcast = [term.dim() < back or not varies(term, back) for back in range(len(known.dims), 0, -1)]
+        else:
+            continue
+        for dim, same in zip(known.dims, broadcast, strict=False):
+            if same:
+                call.note([node for node in dim if node.size != 1], "shifted")
 
 
 @register(aten.mul)
@@ -119,13 +138,18 @@ def copy(call: Call) -> Known:
     """A tensor is written into another one."""
     target, source = call["self"], call["src"]
     known = combine(call, [target, source], target.shape, Role.PRODUCES)
+    if known.nature is Nature.ACTIVATION:
+        note_shifts(call, known, [source] if call.known(source).nature is Nature.CONSTANT else [])
     return Known(known.dims, Nature.ACTIVATION if call.known(source).nature is Nature.WEIGHT else known.nature)
 
 
 @register(aten.fill_, aten.zero_, aten.fill)
 def fill(call: Call) -> Known:
     """All entries become one number."""
-    return call.known(call["self"])
+    known = call.known(call["self"])
+    if known.nature is Nature.ACTIVATION:
+        note_shifts(call, known, [call.arguments.get("value", 0)])
+    return known
 
 
 @register(

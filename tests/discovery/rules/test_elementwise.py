@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -44,7 +46,7 @@ def test_what_an_activation_passes(function: object, kind: str) -> None:
     [
         lambda x: 2 * x,
         lambda x: -x,
-        lambda x: x - 1.0,
+        lambda x: x / 3,
         lambda x: x.masked_fill(torch.arange(7)[:, None] > 3, 0.0),
         torch.clone,
     ],
@@ -108,3 +110,36 @@ def test_what_is_written_into_a_constant_is_an_activation() -> None:
     table = discover(Small(run, a=nn.Linear(5, 4), b=nn.Linear(4, 2)), X)
     assert passages(table, "a.weight[0]") == {"gate"}
     assert reasons(table, "a.weight[0]") == []
+
+
+@pytest.mark.parametrize(
+    ("use", "shifted"),
+    [
+        (lambda m, y: y + 1, True),
+        (lambda m, y: 1 - y, True),
+        (lambda m, y: y.tanh() - 0.3, True),
+        (lambda m, y: y.add_(0.3), True),
+        (lambda m, y: y + torch.full_like(y, 0.3), True),
+        (lambda m, y: y + torch.ones(2, 1, 1), True),
+        (lambda m, y: y + m.one(y), True),
+        (lambda m, y: y + m.scalar, True),
+        (lambda m, y: _filled(y, 0.3), True),
+        (lambda m, y: y + 0, False),
+        (lambda m, y: y + torch.zeros_like(y), False),
+        (lambda m, y: y + m.bias, False),
+        (lambda m, y: 2 * y + y, False),
+        (lambda m, y: _filled(y, 0.0), False),
+    ],
+)
+def test_what_is_added_to_all_units_alike_is_added_to_new_ones(use: Any, shifted: bool) -> None:
+    """A unit padded with zeros would be 0 + c, which its reader sees; a copy is h + c as its unit."""
+    parts = {"bias": nn.Parameter(torch.ones(4)), "scalar": nn.Parameter(torch.ones(1)), "one": nn.Linear(4, 1)}
+    model = Small(lambda m, x: m.b(use(m, m.a(x))), a=nn.Linear(5, 4), b=nn.Linear(4, 3), **parts)
+    table = discover(model, X)
+    assert ("shifted" in passages(table, "a.weight[0]")) is shifted
+    assert ("zero_pad" in " ".join(table.by_name["a.weight[0]"].admits)) is not shifted
+
+
+def _filled(y: Tensor, value: float) -> Tensor:
+    y[:, 0] = value
+    return y

@@ -22,7 +22,7 @@ from growkit.growth.followers import Follower, as_followers, check_apart
 from growkit.growth.journal import Journal
 from growkit.growth.plan import Plan
 from growkit.growth.planning import make_plan
-from growkit.growth.replace import moved
+from growkit.growth.replace import moved, moved_layouts
 from growkit.growth.report import Report, Size, TensorChange
 from growkit.growth.resolve import Resolved, resolve
 from growkit.growth.retrace import check_retrace
@@ -99,13 +99,14 @@ def grow(
     reference = None if example_inputs is None else measure(model, example_inputs, call=call)
     journal = Journal(keep=rollback)
     verification, traced = None, None
+    layouts_after = None if layouts is None else moved_layouts(layouts, plan.depth)
     try:
         changes = commit(model, resolved, checked, targets, new_state, journal)
         if reference is not None:
             verification = compare(reference, model, example_inputs, call=call)
             if not verification.passed:
                 raise _not_kept(model, verification, plan, journal, example_inputs, call)
-            traced = discover(model, example_inputs, layouts=_renamed(layouts, changes.renames), call=call)
+            traced = discover(model, example_inputs, layouts=layouts_after, call=call)
             check_retrace(plan, traced, changes.renames, changes.new_parameters)
         after = _size(model, example_inputs, call)
     except BaseException as error:
@@ -134,6 +135,7 @@ def grow(
         warnings=plan.warnings,
         verification=verification,
         table=traced,
+        layouts=layouts_after,
     )
 
 
@@ -185,10 +187,6 @@ def _learning_rate_factors(resolved: Resolved, checked: Iterable[CheckedOptimize
             if factor not in (None, 1.0):
                 found[moved(name, resolved.plan.depth)] = factor
     return found
-
-
-def _renamed(layouts: Mapping[str, str] | None, renames: Mapping[str, str]) -> dict[str, str] | None:
-    return None if layouts is None else {renames.get(name, name): text for name, text in layouts.items()}
 
 
 def _not_kept(

@@ -63,7 +63,7 @@ def _step(table: AxisTable, name: str, wanted: int | Insert) -> DepthStep:
     (container,) = named
     blocks = [block for block in table.blocks if block.container == container]
     positions = _positions(container, len(blocks), wanted)
-    insertions = tuple(_insertion(blocks, position) for position in positions)
+    insertions = tuple(_insertion(table, blocks, position) for position in positions)
     new = len(blocks) + len(positions)
     numbers = tuple(NumberStep(c.path, None, c.value, new) for c in _counts(table, container))
     indices = tuple(dict.fromkeys(index.attribute for index in table.indices if index.container == container))
@@ -113,7 +113,7 @@ def _positions(container: str, old: int, wanted: int | Insert) -> list[int]:
     return [-(-(k + 1) * old // more) for k in range(more)]
 
 
-def _insertion(blocks: list[Block], position: int) -> Insertion:
+def _insertion(table: AxisTable, blocks: list[Block], position: int) -> Insertion:
     source = blocks[max(position - 1, 0)]
     path = block_path(source.container, source.index)
     foreign = [name for name in source.tail if name != _NORM]
@@ -136,4 +136,10 @@ def _insertion(blocks: list[Block], position: int) -> Insertion:
             "blocks with a last projection on each branch",
             "deepen another container",
         )
-    return Insertion(position, source.index, source.silenced, source.tail)
+    labels = tuple(
+        axis.name
+        for axis in table
+        if axis.name not in map(str, axis.occurrences)
+        and all(o.tensor.startswith(path + ".") for o in axis.occurrences)
+    )
+    return Insertion(position, source.index, source.silenced, source.tail, labels)

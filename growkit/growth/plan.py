@@ -44,13 +44,15 @@ class Insertion:
 
     `position` is as in `list.insert` on the old list. `silenced`: parameters of the block that start at
     zero, so that its branches add nothing; `bypassed`: modules of the block that become `nn.Identity`.
-    Both are relative to the block.
+    Both are relative to the block. `labels`: those of declared layouts that name axes of the source alone, of which
+    the new block has axes of its own.
     """
 
     position: int
     source: int
     silenced: tuple[str, ...]
     bypassed: tuple[str, ...]
+    labels: tuple[str, ...] = ()
 
     def parameters(self, container: str, names: Iterable[str]) -> list[str]:
         """Those of `names` of which the new block has a copy."""

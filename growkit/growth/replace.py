@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from growkit.axes.layouts import Layout
 from growkit.growth.edits import Edit
 from growkit.growth.fingerprint import owner_of, read_number, tensors_of
 from growkit.growth.journal import Journal
-from growkit.growth.plan import DepthStep, NumberStep
+from growkit.growth.plan import DepthStep, NumberStep, block_path
 from growkit.growth.resolve import container_of
 
 
@@ -114,6 +115,32 @@ def moved(name: str, steps: tuple[DepthStep, ...]) -> str:
     for step in steps:
         name = renames([name], step).get(name, name)
     return name
+
+
+def moved_layouts(layouts: Mapping[str, str], steps: tuple[DepthStep, ...]) -> dict[str, str]:
+    """Declared layouts after the steps: under the names of then, with entries for the tensors of new blocks.
+
+    A new block has the entries of its source; a label that names an axis of the source alone gets a name of its own.
+    """
+    for step in steps:
+        renamed = renames(list(layouts), step)
+        after = {renamed.get(name, name): text for name, text in layouts.items()}
+        taken = {axis for text in layouts.values() for axis in Layout.parse(text).axes()}
+        for number, insertion in enumerate(step.insertions):
+            source, index = block_path(step.container, insertion.source), insertion.position + number
+            labels = {label: _unused(f"{label}_{index}", taken) for label in insertion.labels}
+            taken |= set(labels.values())
+            for name in insertion.parameters(step.container, layouts):
+                new = block_path(step.container, index) + name.removeprefix(source)
+                after[new] = str(Layout.parse(layouts[name]).rename(labels))
+        layouts = after
+    return dict(layouts)
+
+
+def _unused(label: str, taken: Collection[str]) -> str:
+    while label in taken:
+        label += "_"
+    return label
 
 
 def renames(model_names: list[str], step: DepthStep) -> dict[str, str]:

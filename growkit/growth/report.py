@@ -45,7 +45,7 @@ class Report:
     `unoptimized`: grown or new parameters that no given optimizer holds; `foreign`: parameters that optimizers
     hold and the model does not, untouched; `learning_rate_factors`: what would keep the training of the old
     function as it was (not applied); `verification`: None if no example inputs were given; `table`: the axes
-    after the growth, as traced again.
+    after the growth, as traced again; `layouts`: the layouts that were declared, as to declare them from now on.
     """
 
     model: nn.Module
@@ -62,6 +62,7 @@ class Report:
     warnings: tuple[str, ...]
     verification: Verification | None = None
     table: AxisTable | None = None
+    layouts: Mapping[str, str] | None = None
 
     def __str__(self) -> str:
         width = max([len(t.name) for t in self.tensors] + [len("tensor")])

@@ -182,8 +182,8 @@ _TABLE: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
     },
     ("growth/depth.py", "growth/test_depth.py"): {
         "final norm not bypassed": (
-            "Insertion(position, source.index, source.silenced, source.tail)",
-            "Insertion(position, source.index, source.silenced, ())",
+            "Insertion(position, source.index, source.silenced, source.tail, labels)",
+            "Insertion(position, source.index, source.silenced, (), labels)",
         ),
         "any norm at the end bypassed": ("[name for name in source.tail if name != _NORM]", "[]"),
         "blocks that are not residual deepened": ("if not source.residual or foreign:", "if foreign:"),

@@ -1,5 +1,7 @@
 """Writes into modules."""
 
+import copy
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -7,10 +9,18 @@ from torch import Tensor, nn
 from growkit import Insert, discover, grow, make_plan
 from growkit.growth.journal import Journal
 from growkit.growth.plan import DepthStep, Insertion, NumberStep
-from growkit.growth.replace import identity_block, insert_blocks, moved, renames, replace_numbers, replace_tensors
+from growkit.growth.replace import (
+    identity_block,
+    insert_blocks,
+    moved,
+    moved_layouts,
+    renames,
+    replace_numbers,
+    replace_tensors,
+)
 from growkit.growth.resolve import resolve
 from growkit.testing import assert_function_preserved, randomise
-from tests.growth.nets import Tied, conformer, picture, residual, rows, utterances
+from tests.growth.nets import Branch, Residual, Tied, conformer, picture, residual, rows, utterances
 
 TOKENS = torch.tensor([[1, 2, 6]])
 
@@ -238,3 +248,54 @@ def test_where_a_module_lists_its_weights_they_are_replaced_too_and_put_back() -
     journal.undo()
     assert all(a is b for a, b in zip(model.layer.parameters(), old, strict=True))
     assert torch.equal(model(x), before)
+
+
+class Bessel(Branch):
+    """A block with an op that discovery does not know, so that its layouts are declared."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.down(torch.special.i0(self.up(self.norm(x))))
+
+
+def test_a_stack_with_declared_layouts_grows_in_depth_and_then_in_width() -> None:
+    model = Residual()
+    model.blocks = nn.ModuleList(Bessel(4, 5) for _ in range(2))
+    layouts = {}
+    for number in range(2):
+        layouts[f"blocks.{number}.up.weight"] = f"hidden{number}:produces stream:consumes"
+        layouts[f"blocks.{number}.down.weight"] = f"stream:produces hidden{number}:consumes"
+    model = randomise(model.double())
+    before = copy.deepcopy(model)
+    report = grow(model, deepen={"blocks": Insert(at=[0, 1, 1])}, layouts=layouts, example_inputs=rows())
+    assert report.layouts is not None
+    assert len(report.layouts) == 2 * 5
+    assert report.table is not None
+    assert report.table.layouts["blocks.0.up.weight"].axes() == ("hidden0_0", "stream")
+    widen = {"stream": 8, "hidden0": 7, "hidden0_0": 6, "hidden0_2": 9, "hidden1": 10}
+    again = grow(model, widen=widen, layouts=report.layouts, example_inputs=rows())
+    assert again.layouts == report.layouts
+    assert [block.up.weight.shape for block in model.blocks] == [(6, 8), (7, 8), (9, 8), (5, 8), (10, 8)]
+    assert_function_preserved(before, model, rows())
+
+
+def test_declared_layouts_move_and_new_blocks_have_labels_of_their_own() -> None:
+    layouts = {
+        "first.weight": "stream:produces input:consumes",
+        "blocks.0.up": "hidden:produces stream:consumes",
+        "blocks.0.final_norm.weight": "stream:gain",
+        "blocks.1.up": "(heads width):produces stream:consumes",
+    }
+    first = Insertion(0, 0, (), ("final_norm",), ("hidden",))
+    second = Insertion(2, 1, (), (), ("heads", "width"))
+    assert moved_layouts(layouts, (DepthStep("blocks", 2, 4, (first, second)),)) == {
+        "first.weight": "stream:produces input:consumes",
+        "blocks.0.up": "hidden_0:produces stream:consumes",
+        "blocks.1.up": "hidden:produces stream:consumes",
+        "blocks.1.final_norm.weight": "stream:gain",
+        "blocks.2.up": "(heads width):produces stream:consumes",
+        "blocks.3.up": "(heads_3 width_3):produces stream:consumes",
+    }
+    taken = moved_layouts(
+        {"0.up": "a:produces", "1.up": "a_0:produces"}, (DepthStep("", 2, 3, (Insertion(0, 0, (), (), ("a",)),)),)
+    )
+    assert taken == {"0.up": "a_0_:produces", "1.up": "a:produces", "2.up": "a_0:produces"}

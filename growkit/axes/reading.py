@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from growkit.axes.axis import Passage
 from growkit.axes.expressions import Concat, Expression, Leaf, Product
-from growkit.axes.occurrence import Join, Node, Parts
+from growkit.axes.node import Join, Node, Parts
 from growkit.axes.union_find import Axes
 
 BESIDE_OTHERS = " beside others"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from growkit.axes.occurrence import Dim, Irreconcilable
-from growkit.axes.table import Lock
+from growkit.axes.axis import Lock
+from growkit.axes.node import Dim, Irreconcilable
 from growkit.axes.union_find import Axes
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from growkit.axes.axis import Axis, Block, Count, Equality, Index, Lock, Number, Occurrence, Passage
+from growkit.axes.axis import Axis, Block, Count, Equality, Index, Number
 from growkit.axes.layouts import Layout
 from growkit.axes.names import find
 from growkit.axes.show import show_table
-
-__all__ = ["Axis", "AxisTable", "Block", "Count", "Equality", "Index", "Lock", "Number", "Occurrence", "Passage"]
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import prod
 
+from growkit.axes.axis import Lock, Passage
 from growkit.axes.expressions import Role
-from growkit.axes.occurrence import Dim, Irreconcilable, Join, Node, Parts, Shared
-from growkit.axes.table import Lock, Passage
+from growkit.axes.node import Dim, Irreconcilable, Join, Node, Parts, Shared
 
 _MOST_PIECES = 200
 """More pieces than this come from an axis that meets itself shifted by one."""

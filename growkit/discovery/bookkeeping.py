@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import nn
 
+from growkit.axes.axis import Number
 from growkit.axes.expressions import Concat, Expression, Leaf, Product, Role, leaves, size
 from growkit.axes.layouts import Layout
-from growkit.axes.table import Number
 from growkit.discovery.counts import is_count
 from growkit.errors import LayoutError
 

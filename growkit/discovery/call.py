@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 from torch import Tensor
+from torch._ops import OpOverload
+from torch.utils._pytree import tree_leaves
 
+from growkit.axes.axis import Lock
 from growkit.axes.expressions import Role
-from growkit.axes.occurrence import Dim, Irreconcilable
-from growkit.axes.table import Lock
+from growkit.axes.node import Dim, Irreconcilable
 from growkit.axes.union_find import Axes
 
 DECLARE = "declare the layouts of these tensors: discover(..., layouts={name: pattern})"
@@ -103,3 +105,18 @@ class Call:
             if known.nature != Nature.ACTIVATION:
                 self.axes.assign(mine, role)
             self.tie(theirs, mine)
+
+
+def bind(func: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of an op by name, with defaults."""
+    named = {argument.name: argument.default_value for argument in func._schema.arguments}
+    named.update(zip(named, args, strict=False))
+    named.update(kwargs)
+    return named
+
+
+def written(func: OpOverload, arguments: Mapping[str, Any]) -> list[Tensor]:
+    """The arguments that an op writes in place."""
+    infos = ((argument.name, argument.alias_info) for argument in func._schema.arguments)
+    given = [arguments[name] for name, info in infos if info is not None and info.is_write]
+    return [x for x in tree_leaves(given) if isinstance(x, Tensor)]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
+from growkit.axes.axis import Lock
 from growkit.axes.expressions import Concat, Expression, Fixed, Leaf, Product, leaves
 from growkit.axes.layouts import Layout
-from growkit.axes.occurrence import Dim, Irreconcilable, Node
+from growkit.axes.node import Dim, Irreconcilable, Node
 from growkit.axes.reading import leaf_nodes, settle
-from growkit.axes.table import Lock
 from growkit.axes.union_find import Axes
 from growkit.discovery.summary import layouts_by_serial
 from growkit.discovery.trace import Tracer

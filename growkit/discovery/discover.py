@@ -8,9 +8,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from growkit.axes.axis import Equality, Number
 from growkit.axes.expressions import Expression, leaves, rename
 from growkit.axes.reading import leaf_nodes, settle
-from growkit.axes.table import AxisTable, Equality, Number
+from growkit.axes.table import AxisTable
 from growkit.constraints.table import annotate
 from growkit.discovery import rules as rules  # enters the rules in their table
 from growkit.discovery.bookkeeping import kept_numbers

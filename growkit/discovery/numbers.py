@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from growkit.axes.table import Equality, Lock, Number, Passage
+from growkit.axes.axis import Equality, Lock, Number, Passage
 from growkit.axes.union_find import Axes
 from growkit.discovery import polynomials
 from growkit.discovery.call import DECLARE, OTHERS

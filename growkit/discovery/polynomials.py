@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from growkit.axes.expressions import Concat, Expression, Fixed, Leaf, Product
-from growkit.axes.occurrence import Join, Node
+from growkit.axes.node import Join, Node
 from growkit.axes.union_find import Axes
 
 Polynomial = Mapping[tuple[int, ...], int]

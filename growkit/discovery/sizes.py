@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from growkit.axes.occurrence import Dim, Irreconcilable
+from growkit.axes.node import Dim, Irreconcilable
 from growkit.discovery.taint import Origin, SizeInt, SizeOf, origin_of, tracked
 from growkit.discovery.trace import Tracer
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+import torch
 from torch import nn
 
+from growkit.axes.axis import Axis, Lock, Occurrence
 from growkit.axes.expressions import Expression, Fixed, Leaf, Product, Role, leaves
 from growkit.axes.layouts import Layout
-from growkit.axes.occurrence import Node
+from growkit.axes.node import Node
 from growkit.axes.reading import expression, leaf_nodes
-from growkit.axes.table import Axis, Lock, Occurrence
 from growkit.axes.union_find import Axes
 from growkit.discovery.call import DECLARE, OTHERS
 from growkit.discovery.trace import Tracer
@@ -21,6 +22,7 @@ _TIED = Lock(
     "",
     "let a norm with a gain, or a linear layer, come right before the tied tensor reads it; or grow another axis",
 )
+_SCRIPTED = Lock("a scripted module holds it, which cannot be changed", "", "grow before torch.jit.script")
 _UNREAD = Lock("not read in the traced run", "", "pass example inputs that use it, or declare its layout")
 
 
@@ -43,12 +45,15 @@ def lock_doubtful(model: nn.Module, tracer: Tracer, vouched: Collection[int]) ->
     """Locks the axes about which the run says too little."""
     axes = tracer.axes
     weights = {name for name, _ in model.named_parameters()}
+    scripted = tuple(f"{p}." if p else "" for p, m in model.named_modules() if isinstance(m, torch.jit.ScriptModule))
     for name, dims in tracer.held.items():
         for d, dim in enumerate(dims):
             place = f"{name}[{d}]"
             for leaf in leaf_nodes(axes, dim[0]):
                 shared = axes.shared(leaf)
                 is_vouched = axes.root(leaf).serial in vouched
+                if name.startswith(scripted):
+                    shared.locks.setdefault(Lock(_SCRIPTED.reason, place, _SCRIPTED.next_step), False)
                 if name not in tracer.read and not is_vouched:
                     shared.locks.setdefault(Lock(_UNREAD.reason, name, _UNREAD.next_step), True)
                 elif set(leaf.roles) == {Role.PRODUCES, Role.CONSUMES}:

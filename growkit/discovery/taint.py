@@ -13,9 +13,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import nn
 
-from growkit.axes.occurrence import Node
+from growkit.axes.node import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,8 @@ def tainted(
         return tracked(value, attribute, kind)
 
     for path, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):  # its attributes are not Python's
+            continue
         attributes = vars(module)
         for name, value in list(attributes.items()):
             place = f"{path}.{name}" if path else name

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from growkit.axes.expressions import Role
-from growkit.axes.occurrence import Dim, Node
+from growkit.axes.node import Dim, Node
 from growkit.axes.reading import leaf_nodes
 from growkit.axes.union_find import Axes
 from growkit.discovery.call import Call, Nature

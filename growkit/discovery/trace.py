@@ -13,11 +13,11 @@ from torch.nn.modules import module as module_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from growkit.axes.occurrence import Dim
-from growkit.axes.table import Lock
+from growkit.axes.axis import Lock
+from growkit.axes.node import Dim
 from growkit.axes.union_find import Axes
 from growkit.discovery.blocks import Flow
-from growkit.discovery.call import DECLARE, Call, Known, Nature, Unfollowable
+from growkit.discovery.call import DECLARE, OTHERS, Call, Known, Nature, Unfollowable, bind, written
 from growkit.discovery.rule_table import rule_of
 from growkit.discovery.tied import Scales
 
@@ -39,6 +39,8 @@ class Tracer(TorchDispatchMode):
         self._alive: list[Tensor] = []
         """Every tensor seen, so that no id is used twice."""
         self._names: dict[int, str] = {}
+        self._parameters: dict[int, list[Dim]] = {}
+        """Dims of each parameter by the address of its storage."""
         self._written: set[int] = set()
         """Storages into which an activation was written."""
         self._stack: list[str] = []
@@ -53,6 +55,8 @@ class Tracer(TorchDispatchMode):
                 dims = [[self.axes.node(size, named=True)] for size in tensor.shape]
                 self.held[name] = dims
                 self._names[id(tensor)] = name
+                if nature is Nature.WEIGHT:
+                    self._parameters[tensor.untyped_storage().data_ptr()] = dims
                 self._remember(tensor, Known(dims, nature))
 
     def enter_input(self, tensor: Tensor) -> None:
@@ -138,8 +142,9 @@ class Tracer(TorchDispatchMode):
         self.read |= {self._names[id(x)] for x in inputs if id(x) in self._names}
         op = func.overloadpacket
         where = self.where(op.__name__)
-        call = Call(self.axes, op.__name__.rstrip("_"), _bind(func, args, kwargs), result, where, self.known)
-        self.flow.op(call, inputs, outputs, _written(func, call))
+        call = Call(self.axes, op.__name__.rstrip("_"), bind(func, args, kwargs), result, where, self.known)
+        changed = written(func, call.arguments)
+        self.flow.op(call, inputs, outputs, changed)
         if inputs:
             self.scales.op(call, inputs, outputs)
         rule: Callable[[Call], Any] | None = rule_of(op)
@@ -153,6 +158,9 @@ class Tracer(TorchDispatchMode):
             for known in [*map(self.known, inputs), *found]:
                 for dim in known.dims:
                     self.axes.lock(dim, lock, declarable=True)
+        for tensor in changed:
+            for dim in self._parameters.get(tensor.untyped_storage().data_ptr(), ()):
+                call.lock(dim, "the forward pass writes to a parameter of it", OTHERS)
         found = [found] if isinstance(found, Known) else found or []
         for tensor, known in zip(outputs, found, strict=False):
             self._check(tensor, known, where)
@@ -177,17 +185,3 @@ class Tracer(TorchDispatchMode):
         assert sizes == list(tensor.shape), (
             f"the rule at {where} says {sizes} of a tensor of shape {list(tensor.shape)}"
         )
-
-
-def _written(func: OpOverload, call: Call) -> list[Tensor]:
-    """The arguments that an op writes in place."""
-    given = [call[a.name] for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
-    return [x for x in tree_leaves(given) if isinstance(x, Tensor)]
-
-
-def _bind(func: OpOverload, args: Any, kwargs: Any) -> dict[str, Any]:
-    """Arguments by name, with defaults."""
-    named = {argument.name: argument.default_value for argument in func._schema.arguments}
-    named.update(zip(named, args, strict=False))
-    named.update(kwargs)
-    return named

@@ -13,9 +13,10 @@ from math import prod
 
 from torch import Tensor, nn
 
+from growkit.axes.axis import Axis, Block, Lock, Number, Occurrence, Passage
 from growkit.axes.expressions import Concat, Expression, Leaf, Product, Role, leaves
 from growkit.axes.layouts import Layout
-from growkit.axes.table import Axis, AxisTable, Block, Lock, Number, Occurrence, Passage
+from growkit.axes.table import AxisTable
 from growkit.errors import LayoutError
 from growkit.nn.block import ConformerBlock
 from growkit.nn.classifier import ConformerClassifier

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from growkit.axes.axis import Lock
 from growkit.axes.expressions import Concat, Leaf, Product, Role
+from growkit.axes.node import Node
 from growkit.axes.reading import expression, leaf_nodes, settle
-from growkit.axes.table import Lock
 from growkit.axes.union_find import Axes
 
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from growkit.axes.axis import Lock
 from growkit.axes.expressions import Concat, Leaf, Product, Role
-from growkit.axes.occurrence import Irreconcilable, Node
+from growkit.axes.node import Irreconcilable, Node
 from growkit.axes.reading import expression
-from growkit.axes.table import Lock
 from growkit.axes.union_find import Axes
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from growkit.axes.expressions import Role
-from growkit.axes.occurrence import Dim
+from growkit.axes.node import Dim
 from growkit.discovery.call import Call, Known, Nature, Unfollowable
 from growkit.discovery.rule_table import register
 from growkit.discovery.rules.elementwise import note_shifts, varies

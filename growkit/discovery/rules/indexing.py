@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from growkit.axes.expressions import Role
-from growkit.axes.occurrence import Dim
+from growkit.axes.node import Dim
 from growkit.discovery.call import Call, Known, Nature, Unfollowable
 from growkit.discovery.rule_table import register
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from growkit.axes.occurrence import Dim
+from growkit.axes.node import Dim
 from growkit.discovery.call import Call, Known
 from growkit.discovery.rule_table import register
 

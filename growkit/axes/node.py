@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from growkit.axes.axis import Lock, Passage
 from growkit.axes.expressions import Role
-from growkit.axes.table import Lock, Passage
 
 
 class Irreconcilable(Exception):

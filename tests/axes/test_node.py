@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from growkit.axes.occurrence import Node
+from growkit.axes.node import Node
 
 
 def test_a_new_node_is_whole_and_stands_for_itself() -> None:

@@ -12,9 +12,10 @@ from torch.utils._pytree import tree_map_only
 from growkit.axes.table import AxisTable
 from growkit.discovery.discover import discover
 from growkit.discovery.inputs import CallModel, Inputs
-from growkit.errors import EngineError
+from growkit.errors import EngineError, PlanError
 from growkit.growth.api import grow
 from growkit.growth.depth import Deepen
+from growkit.growth.fingerprint import check_fingerprint, fingerprint_of
 from growkit.growth.followers import Follower
 from growkit.growth.plan import Plan
 from growkit.growth.planning import make_plan
@@ -29,7 +30,7 @@ class Growth:
     """Grows the model of an engine when a callback asks for it.
 
     `example_inputs`, `layouts`, `call`: as in `growkit.discover`, which runs once when training starts, before
-    the model is wrapped; again only for another model, or one that was changed between two fits. `seed`: of all
+    the model is wrapped; again only for another model, or one that something else has changed. `seed`: of all
     draws; each growth has its own. `new_state`, `rollback`: as in `growkit.grow`.
 
     >>> engine = Engine(model, train_step, data, optimizers=opt, callbacks=[widen_at_1000],
@@ -55,14 +56,15 @@ class Growth:
         self._runtime: Runtime | None = None
         self._table: AxisTable | None = None
         self._change: StepCallbackReturn | None = None
-        self._known: tuple[nn.Module, Mapping[str, torch.Size]] | None = None
+        self._model: nn.Module | None = None
+        """The model that the table is of."""
 
     @property
     def table(self) -> AxisTable:
         """The axes of the model as it is now."""
-        if self._table is None:
+        if self._runtime is None:
             raise EngineError("a Growth without a model", "a Growth of an engine that trains", "call engine.fit first")
-        return self._table
+        return self._discovered(self._runtime.model)
 
     def request(
         self,
@@ -100,10 +102,7 @@ class Growth:
             new_state=self.new_state,
             rollback=self.rollback,
         )
-        if self.layouts is not None:
-            self.layouts = {report.renames.get(tensor, tensor): text for tensor, text in self.layouts.items()}
-        self._table = report.table
-        self._known = _structure(runtime.model)
+        self.layouts, self._table = report.layouts, report.table
         self.done[name] = plan
         self.reports.append(report)
         self._change = StepCallbackReturn(updated_model=runtime.model, config_updates=updates)
@@ -111,13 +110,22 @@ class Growth:
 
     def attach(self, runtime: Runtime) -> None:
         """Takes over the model that the engine trains; its axes are discovered if they are not known already."""
-        structure = _structure(runtime.model)
-        known = self._known is not None and self._known[0] is runtime.model and self._known[1] == structure[1]
-        if not known:
+        if self._model is not runtime.model:
             self.example_inputs = _moved(self.example_inputs, runtime.model)
-            self._table = discover(runtime.model, self.example_inputs, layouts=self.layouts, call=self.call)
-            self._known = structure
+        self._discovered(runtime.model)
         self._runtime = runtime
+
+    def _discovered(self, model: nn.Module) -> AxisTable:
+        """The axes of a model, which is discovered if it is another one, or was changed by something else."""
+        if self._model is model and self._table is not None:
+            try:
+                check_fingerprint(model, fingerprint_of(self._table))
+                return self._table
+            except PlanError:
+                pass
+        self._table = discover(model, self.example_inputs, layouts=self.layouts, call=self.call)
+        self._model = model
+        return self._table
 
     def take_change(self) -> StepCallbackReturn | None:
         """The change since the last call."""
@@ -156,11 +164,6 @@ def _moved(inputs: Any, model: nn.Module) -> Any:
     if isinstance(inputs, Inputs):
         return Inputs(*_moved(inputs.args, model), **_moved(inputs.kwargs, model))
     return tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), inputs)
-
-
-def _structure(model: nn.Module) -> tuple[nn.Module, Mapping[str, torch.Size]]:
-    """What tells whether a table of axes still holds: the module, and the shapes of its parameters."""
-    return model, {name: parameter.shape for name, parameter in model.named_parameters()}
 
 
 def request_growth(

@@ -41,12 +41,12 @@ def deepen(
     """Inserts blocks that start as the identity, in place, at `index`: positions as in `list.insert`.
 
     A new block is a copy of the one before it whose branches add zero (see `growkit.grow`, `deepen`). Blocks must be
-    residual and pre-norm, at most followed by a norm called `final_norm`. `example_inputs`: what a block is called
+    residual, at most followed by a norm called `final_norm`. `example_inputs`: what a block is called
     with; for our Conformer blocks they are made. `followers`: the same container of copies of the model.
 
     Raises:
-        DepthError: blocks that cannot start as the identity, or a position outside the container.
-        InputsError: other blocks than ours, without inputs.
+        DepthError: blocks that cannot start as the identity, a position outside the container, or other blocks than
+            ours without inputs.
     """
     if not isinstance(container, nn.ModuleList | nn.Sequential) or not len(container):
         raise DepthError(

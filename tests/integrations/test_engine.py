@@ -12,7 +12,7 @@ from growkit.errors import EngineError, GrowkitError, NameLookupError, PlanError
 from growkit.integrations import engine as integration
 from growkit.testing import assert_function_preserved
 from growkit.train import Engine, Runtime, Settings
-from tests.growth.nets import conformer, utterances
+from tests.growth.nets import conformer, residual, utterances
 
 X = torch.linspace(-1, 1, 15, dtype=torch.float64).reshape(5, 3)
 
@@ -71,6 +71,43 @@ def test_a_model_changed_between_two_fits_is_discovered_again(discoveries: list[
     engine.fit(2)
     assert engine.model[0].out_features == 12
     assert len(discoveries) == 2
+
+
+@pytest.mark.parametrize("how", ["grow", "request_growth"])
+def test_a_model_changed_by_hand_in_training_is_discovered_again(discoveries: list[nn.Module], how: str) -> None:
+    growth = gk.Growth(X)
+
+    def callback(model, optimizer, step):
+        if step == 1 and how == "grow":
+            gk.grow(model, widen={"0.weight[0]": 6}, example_inputs=X, optimizers=optimizer)
+            return gk.StepCallbackReturn(updated_model=model)
+        if step == 1:
+            plan = gk.make_plan(gk.discover(model, X), widen={"0.weight[0]": 6})
+            return gk.request_growth(model, plan, optimizers=optimizer, example_inputs=X)
+        return growth.request("wide", widen={"0.weight[0]": 12}) if step == 2 else None
+
+    engine = make_engine(growth, [callback])
+    engine.fit(1)
+    assert engine.model[0].out_features == 12
+    assert [report.tensors[0].before for report in growth.reports] == [(6, 3)]
+    assert discoveries == [engine.model, engine.model]
+
+
+def test_declared_layouts_follow_a_growth_in_depth() -> None:
+    """Then the deeper stack can still grow jointly."""
+    label = {"up.weight": "hidden:produces stream:consumes", "down.weight": "stream:produces hidden:consumes"}
+    layouts = {f"blocks.0.{name}": text for name, text in label.items()} | {"first.weight": "stream features"}
+    growth = gk.Growth(X, layouts=layouts)
+
+    def callback(step):
+        if step == 1:
+            return growth.request("deep", deepen={"blocks": 2})
+        return growth.request("wide", widen={"stream": 8, "hidden_1": 7}) if step == 2 else None
+
+    engine = make_engine(growth, [callback], residual(blocks=1))
+    engine.fit(1)
+    assert list(growth.layouts) == [*layouts, "blocks.1.up.weight", "blocks.1.down.weight"]
+    assert [block.up.weight.shape for block in engine.model.blocks] == [(5, 8), (7, 8)]
 
 
 def test_another_model_is_discovered(discoveries: list[nn.Module]) -> None:

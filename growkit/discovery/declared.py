@@ -20,8 +20,14 @@ def declare(tracer: Tracer, texts: Mapping[str, str]) -> dict[str, Node]:
     """Unifies declared layouts with the traced ones; gives the node of each label.
 
     Raises:
-        LayoutError: an unknown tensor, a size that does not fit, or a contradiction.
+        LayoutError: no mapping of texts, an unknown tensor, a size that does not fit, or a contradiction.
     """
+    if not isinstance(texts, Mapping) or not all(isinstance(text, str) for text in texts.values()):
+        raise LayoutError(
+            f"layouts={texts!r}",
+            "layout texts by tensor name, such as {'mix.weight': 'stream:produces stream_in:consumes'}",
+            "pass a mapping of texts",
+        )
     layouts = {name: _parse(name, text, tracer) for name, text in texts.items()}
     traced = {name: str(layout) for name, layout in layouts_by_serial(tracer).items()}
     sizes = _label_sizes(layouts, tracer)

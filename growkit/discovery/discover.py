@@ -25,6 +25,7 @@ from growkit.discovery.taint import Attribute, HashableSizeInt, SizeInt, tainted
 from growkit.discovery.trace import Tracer
 from growkit.discovery.untouched import untouched, unwrap
 from growkit.errors import InputsError
+from growkit.nn.contents import module_types
 
 
 def discover(
@@ -41,8 +42,8 @@ def discover(
     `call(model, inputs)`: runs the model where `forward` is not the entry.
 
     Raises:
-        InputsError: the model does not accept the inputs, or is wrapped for several devices.
-        LayoutError: a declared layout does not fit, or contradicts the run.
+        InputsError: the model is no module, does not accept the inputs, or is wrapped for several devices.
+        LayoutError: a declared layout is no text, does not fit, or contradicts the run.
     """
     model = unwrap(model)
     try:
@@ -54,7 +55,7 @@ def discover(
     axes = tracer.axes
     settle(axes)
     tracer.scales.separate(axes, tracer.held)
-    labels = declare(tracer, layouts or {})
+    labels = declare(tracer, {} if layouts is None else layouts)
     numbers = Numbers(axes, uses, values)
     read = numbers.numbers()
     open_locks(axes, labels)
@@ -96,7 +97,7 @@ def discover(
         replace(
             table,
             numbers=all_numbers,
-            modules={path: f"{type(m).__module__}.{type(m).__qualname__}" for path, m in model.named_modules()},
+            modules=module_types(model),
             blocks=blocks,
             counts=(*declared, *tried_counts(model, example_inputs, call, blocks, sized, used)),
             indices=tuple(declared_indices(model, blocks)),

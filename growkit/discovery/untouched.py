@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from growkit.discovery.call import bind, written
 from growkit.errors import InputsError
 
 _WRAPPERS = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "FSDPModule"}
@@ -19,8 +23,14 @@ def unwrap(model: nn.Module) -> nn.Module:
     """The raw model of a compiled one.
 
     Raises:
-        InputsError: the model is wrapped for several devices.
+        InputsError: not a module, or one that is wrapped for several devices.
     """
+    if not isinstance(model, nn.Module):
+        raise InputsError(
+            f"a model of type {type(model).__name__}",
+            "a torch.nn.Module",
+            "pass the module itself, not its class, its parameters or its state",
+        )
     model = getattr(model, "_orig_mod", model)
     for path, module in model.named_modules():
         for base in type(module).__mro__:
@@ -35,33 +45,97 @@ def unwrap(model: nn.Module) -> nn.Module:
 
 @contextmanager
 def untouched(model: nn.Module) -> Iterator[None]:
-    """Eval mode inside, without fast paths; then flags, attributes, buffers and random states are as before."""
-    modules = list(model.modules())
-    attributes = [(module, dict(vars(module))) for module in modules]
-    tables: list[tuple[dict[str, Any], dict[str, Any]]] = [
-        (table, dict(table)) for module in modules for table in (module._parameters, module._buffers, module._modules)
-    ]
-    buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
-    devices = sorted({tensor.device.index or 0 for tensor in model.parameters() if tensor.is_cuda})
-    python_state = random.getstate()
+    """Eval mode inside, without fast paths; then the model and random states are as before.
+
+    Restored are flags, attributes, lists, dicts and sets in attributes, tables of modules, buffers and parameters.
+    """
     # In eval mode torch runs whole encoder layers as one kernel, which hides what they do, and gives zeros where
     # inputs are padded, but not under every mode: outputs of two runs could not be compared.
     fast_path = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        with torch.random.fork_rng(devices):
-            model.eval()
+    devices = sorted({tensor.device.index or 0 for tensor in model.parameters() if tensor.is_cuda})
+    with ExitStack() as restored:  # every step is taken, also after one that fails
+        restored.callback(torch.backends.mha.set_fastpath_enabled, fast_path)
+        restored.callback(random.setstate, random.getstate())
+        if numpy := sys.modules.get("numpy"):
+            restored.callback(numpy.random.set_state, numpy.random.get_state())
+        restored.enter_context(torch.random.fork_rng(devices))
+        originals = _Originals(model)
+        restored.callback(originals.restore)
+        for module in model.modules():
+            restored.callback(_keep_module(module))
+        torch.backends.mha.set_fastpath_enabled(False)
+        model.eval()
+        with originals:
             yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast_path)
-        random.setstate(python_state)
-        for module, before in attributes:
-            vars(module).clear()
-            vars(module).update(before)
-        for table, entries in tables:
-            table.clear()
-            table.update(entries)
+
+
+def _keep_module(module: nn.Module) -> Callable[[], None]:
+    """What puts a module back, its children excepted."""
+    if isinstance(module, torch.jit.ScriptModule):  # its attributes are not Python's
+        training = module.training
+
+        def restore_flag() -> None:
+            module.training = training
+
+        return restore_flag
+    kept = [_keep_container(vars(module))]
+    seen = {id(vars(module))}
+    waiting = list(vars(module).values())
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict | list | set | deque) and id(value) not in seen:
+            seen.add(id(value))
+            kept.append(_keep_container(value))
+            waiting += value.values() if isinstance(value, dict) else value
+
+    def restore() -> None:
+        for put_back in kept:
+            put_back()
+
+    return restore
+
+
+def _keep_container(container: Any) -> Callable[[], None]:
+    """What gives a dict, list, set or deque its entries back."""
+
+    def entries_now() -> list[Any]:
+        return list(container.items() if isinstance(container, dict) else container)
+
+    def parts(entries: list[Any]) -> list[Any]:
+        return [x for entry in entries for x in entry] if isinstance(container, dict) else entries
+
+    entries = entries_now()
+
+    def put_back() -> None:
+        if list(map(id, parts(entries_now()))) == list(map(id, parts(entries))):
+            return
+        container.clear()
+        container.update(entries) if isinstance(container, dict | set) else container.extend(entries)
+
+    return put_back
+
+
+class _Originals(TorchDispatchMode):
+    """Keeps the values of parameters that are about to be written, and of all buffers."""
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self._buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+        self._parameters = {x.untyped_storage().data_ptr(): x for x in model.parameters()}
+        self._values: dict[int, Tensor] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func._schema.is_mutable:
+            for tensor in written(func, bind(func, args, kwargs or {})):
+                storage = tensor.untyped_storage().data_ptr()
+                if storage in self._parameters and storage not in self._values:
+                    self._values[storage] = self._parameters[storage].detach().clone()
+        return func(*args, **(kwargs or {}))
+
+    def restore(self) -> None:
+        """Writes the values back."""
+        kept = self._buffers + [(self._parameters[storage], value) for storage, value in self._values.items()]
         with torch.no_grad():
-            for buffer, value in buffers:
-                if not torch.equal(buffer, value):
-                    buffer.copy_(value)
+            for tensor, value in kept:
+                if not torch.equal(tensor, value):
+                    tensor.copy_(value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -75,3 +77,9 @@ def test_a_contradiction_prints_declared_and_traced() -> None:
         discover(MLP, X, {"0.weight": "a:gain i"})
     assert "declared: a:gain i\n    traced:   " in caught.value.given
     assert caught.value.given.endswith(":consumes")
+
+
+@pytest.mark.parametrize("layouts", [{"a.weight": 3}, ["a"], "a.weight"])
+def test_what_is_no_mapping_of_texts_is_refused(layouts: Any) -> None:
+    with pytest.raises(LayoutError, match="layouts="):
+        discover(Small(lambda m, x: m.a(x), a=nn.Linear(5, 4)), X, layouts=layouts)

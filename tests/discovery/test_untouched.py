@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import warnings
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -12,7 +14,7 @@ from torch.nn.modules import module as module_hooks
 from growkit.discovery.discover import discover
 from growkit.discovery.untouched import untouched, unwrap
 from growkit.errors import InputsError
-from tests.discovery.models import FRAMES, Small, X, conformer
+from tests.discovery.models import FRAMES, Small, X, conformer, reasons
 
 
 class Restless(nn.Module):
@@ -115,3 +117,70 @@ def test_wrappers_for_several_devices_are_refused() -> None:
         discover(Small(lambda m, x: m.inner(x), inner=DistributedDataParallel(nn.Linear(5, 4))), X)
     assert caught.value.given == "inner is wrapped by DistributedDataParallel"
     assert "model.module" in caught.value.next_step
+
+
+class Writing(nn.Module):
+    """Writes to parameters, containers and numpy's random state in its forward pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(7, 5, max_norm=0.5)
+        self.layer, self.out = nn.Linear(5, 4), nn.Linear(4, 3)
+        self.log, self.cache, self.seen, self.nested = ["before"], {1: "one"}, {1}, {"deep": [1]}
+
+    def forward(self, ids: Tensor) -> Tensor:
+        self.layer.weight.data.mul_(0.9)
+        self.log.append("call")
+        self.cache[ids.shape[0]] = "two"
+        self.seen.add(ids.shape[1])
+        self.nested["deep"].append(2)
+        np.random.rand()
+        return self.out(self.layer(self.table(ids)))
+
+
+IDS = torch.arange(6).view(2, 3)
+
+
+def test_parameters_and_containers_that_the_forward_pass_changes_are_as_before() -> None:
+    model = Writing().double()
+    before, containers = _state(model), [model.log, model.cache, model.seen, model.nested]
+    random_state = np.random.get_state()[2]
+    table = discover(model, IDS)
+    _check_same(model, before)
+    assert [model.log, model.cache, model.seen, model.nested] == [["before"], {1: "one"}, {1}, {"deep": [1]}]
+    assert all(now is old for now, old in zip((model.log, model.cache, model.seen), containers, strict=False))
+    assert {type(key) for key in (*model.cache, *model.seen)} == {int}
+    assert np.random.get_state()[2] == random_state
+    assert "the forward pass writes to a parameter of it" in reasons(table, "layer.weight[0]")
+    assert reasons(table, "out.weight[0]") == []
+
+
+def test_what_was_put_back_is_put_back_whole_although_a_part_fails() -> None:
+    class Stubborn(dict[str, int]):
+        def clear(self) -> None:
+            raise RuntimeError("no")
+
+    model = nn.Sequential(nn.Linear(5, 4), Small(lambda m, x: m.kept.update(a=1) or x, kept=Stubborn()), nn.Dropout())
+    with pytest.raises(RuntimeError, match="no"):
+        discover(model.double(), X)
+    assert all(module.training for module in model.modules())
+    assert type(model[0].in_features) is int
+
+
+def test_scripted_children_are_left_alone_and_locked() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        scripted = torch.jit.script(nn.Linear(8, 7))
+    model = nn.Sequential(nn.Linear(5, 8), scripted, nn.Linear(7, 3), nn.ReLU(), nn.Linear(3, 2)).train()
+    table = discover(model, X.float())
+    assert all(module.training for module in model.modules())
+    assert type(model[0].in_features) is int
+    assert "a scripted module holds it, which cannot be changed" in reasons(table, "0.weight[0]")
+    assert "a scripted module holds it, which cannot be changed" in reasons(table, "1.weight[0]")
+    assert reasons(table, "2.weight[0]") == []
+
+
+@pytest.mark.parametrize("model", [nn.Linear, None, {"weight": torch.ones(2)}])
+def test_what_is_no_module_is_refused(model: object) -> None:
+    with pytest.raises(InputsError, match="a model of type"):
+        discover(model, X)  # type: ignore[arg-type]

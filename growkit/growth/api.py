@@ -17,7 +17,6 @@ from growkit.discovery.untouched import untouched, unwrap
 from growkit.errors import GrowthInterrupted, InputsError, PlanError, VerificationError
 from growkit.growth.arguments import check_arguments
 from growkit.growth.depth import Deepen
-from growkit.growth.fingerprint import tensors_of
 from growkit.growth.followers import Follower, as_followers, check_apart
 from growkit.growth.journal import Journal
 from growkit.growth.plan import Plan
@@ -29,6 +28,7 @@ from growkit.growth.retrace import check_retrace
 from growkit.growth.transaction import commit
 from growkit.growth.verify import Verification, compare, first_deviation, measure, record
 from growkit.growth.width import Methods, Widen
+from growkit.nn.contents import tensors_of
 from growkit.optim.check import CheckedOptimizer, check_optimizer
 from growkit.optim.factors import learning_rate_factor
 from growkit.optim.rules import NewState

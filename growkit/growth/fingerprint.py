@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from growkit.axes.table import AxisTable
 from growkit.errors import PlanError
+from growkit.nn.contents import module_types, tensors_of
 
 
 @dataclass(frozen=True)
@@ -32,23 +33,6 @@ def fingerprint_of(table: AxisTable) -> Fingerprint:
         | {count.path: count.value for count in table.counts if count.verdict == "count"}
         | {f"{i.container}.{i.index}.{i.attribute}".removeprefix("."): i.index for i in table.indices},
     )
-
-
-def tensors_of(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters, then buffers, each once, by the first of its names."""
-    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
-
-
-def aliases_of(model: nn.Module) -> dict[str, str]:
-    """Further name -> first name, of parameters and buffers that have several."""
-    first = {id(tensor): name for name, tensor in tensors_of(model).items()}
-    names = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
-    return {name: first[id(tensor)] for name, tensor in names if first[id(tensor)] != name}
-
-
-def module_types(model: nn.Module) -> dict[str, str]:
-    """Qualified type name of each module, by path."""
-    return {path: f"{type(m).__module__}.{type(m).__qualname__}" for path, m in model.named_modules()}
 
 
 def owner_of(model: nn.Module, path: str) -> object:

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from growkit.errors import PlanError
-from growkit.growth.fingerprint import tensors_of
 from growkit.growth.journal import Journal
 from growkit.growth.plan import Fingerprint, block_path
 from growkit.growth.replace import insert_blocks, renames, replace_numbers, replace_tensors
 from growkit.growth.resolve import Resolved
+from growkit.nn.contents import tensors_of
 
 Follower = nn.Module | MutableMapping[str, Tensor]
 

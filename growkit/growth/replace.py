@@ -12,10 +12,11 @@ from torch import Tensor, nn
 
 from growkit.axes.layouts import Layout
 from growkit.growth.edits import Edit
-from growkit.growth.fingerprint import owner_of, read_number, tensors_of
+from growkit.growth.fingerprint import owner_of, read_number
 from growkit.growth.journal import Journal
 from growkit.growth.plan import DepthStep, NumberStep, block_path
 from growkit.growth.resolve import container_of
+from growkit.nn.contents import tensors_of
 
 
 def replace_tensors(

@@ -10,10 +10,11 @@ from torch import Tensor, nn
 from growkit.axes.layouts import Layout
 from growkit.errors import DepthError, PlanError
 from growkit.growth.edits import Edit, edit
-from growkit.growth.fingerprint import aliases_of, check_fingerprint, tensors_of
+from growkit.growth.fingerprint import check_fingerprint
 from growkit.growth.plan import DepthStep, Plan, block_path
 from growkit.maps.lifting import GrownAxis, lift
 from growkit.maps.methods.table import method
+from growkit.nn.contents import aliases_of, tensors_of
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from growkit.axes.table import AxisTable
 from growkit.errors import LayoutError
 from growkit.nn.block import ConformerBlock
 from growkit.nn.classifier import ConformerClassifier
+from growkit.nn.contents import module_types, tensors_of
 from growkit.nn.encoder import ConformerEncoder
 from growkit.nn.positions import RelativePositions
 
@@ -59,7 +60,7 @@ def declared_table(model: ConformerEncoder | ConformerClassifier) -> AxisTable:
         LayoutError: a parameter or buffer that no block declares, or of another shape than declared.
     """
     layouts = dict(_layouts(model))
-    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    tensors = tensors_of(model)
     if undeclared := sorted(tensors.keys() ^ layouts.keys()):
         raise LayoutError(
             f"tensors without a declared layout: {', '.join(undeclared)}",
@@ -80,9 +81,7 @@ def declared_table(model: ConformerEncoder | ConformerClassifier) -> AxisTable:
         axes=tuple(sorted(axes, key=lambda axis: order[axis.name.partition("[")[0]])),
         layouts={name: layouts[name] for name in tensors},
         numbers=tuple(_numbers(model, layouts, names)),
-        modules={
-            path: f"{type(module).__module__}.{type(module).__qualname__}" for path, module in model.named_modules()
-        },
+        modules=module_types(model),
         blocks=tuple(_blocks(model, names["stream"], layouts)),
     )
 

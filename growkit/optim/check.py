@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from growkit.errors import OptimizerError
+from growkit.nn.contents import qualified_name
 from growkit.optim.rules import OptimizerSpec
-from growkit.optim.table import find_spec, qualified_name, registered
+from growkit.optim.table import find_spec, registered
 
 
 @dataclass(frozen=True)

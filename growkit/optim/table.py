@@ -7,6 +7,7 @@ import inspect
 import torch
 
 from growkit.errors import OptimizerError
+from growkit.nn.contents import qualified_name
 from growkit.optim.adam import ADAM, ADAMW
 from growkit.optim.rules import OptimizerSpec
 from growkit.optim.sgd import SGD
@@ -50,11 +51,6 @@ def find_spec(optimizer_type: type) -> OptimizerSpec | None:
 def registered() -> tuple[str, ...]:
     """Qualified names of the optimizers in the table."""
     return tuple(key if isinstance(key, str) else qualified_name(key) for key in _TABLE)
-
-
-def qualified_name(optimizer_type: type) -> str:
-    """`torch.optim.adam.Adam` for the class Adam."""
-    return f"{optimizer_type.__module__}.{optimizer_type.__qualname__}"
 
 
 def _same_step(optimizer_type: type[torch.optim.Optimizer], base: type[torch.optim.Optimizer]) -> bool:

@@ -7,13 +7,11 @@ from torch import nn
 from growkit import discover
 from growkit.errors import PlanError
 from growkit.growth.fingerprint import (
-    aliases_of,
     check_fingerprint,
     fingerprint_of,
-    module_types,
     read_number,
-    tensors_of,
 )
+from growkit.nn.contents import module_types, tensors_of
 from tests.growth.nets import Tied, conformer, residual, rows, utterances
 
 
@@ -84,8 +82,3 @@ def test_numbers_are_read_where_they_are() -> None:
     ):
         assert read_number(model, path, index) is None
     assert read_number(model, "blocks.0.norm.normalized_shape", 5) is None
-
-
-def test_tied_tensors_have_aliases() -> None:
-    assert aliases_of(Tied()) == {"head.weight": "embedding.weight"}
-    assert aliases_of(residual()) == {}

@@ -4,11 +4,12 @@ import pytest
 import torch
 
 from growkit.errors import OptimizerError
+from growkit.nn.contents import qualified_name
 from growkit.optim import table
 from growkit.optim.adam import ADAM, ADAMW
 from growkit.optim.rules import OptimizerSpec, Scalar
 from growkit.optim.sgd import SGD
-from growkit.optim.table import find_spec, qualified_name, register, registered
+from growkit.optim.table import find_spec, register, registered
 
 SPEC = OptimizerSpec({"step": Scalar()}, lambda group: False, 0)
 

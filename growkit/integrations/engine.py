@@ -102,7 +102,8 @@ class Growth:
             new_state=self.new_state,
             rollback=self.rollback,
         )
-        self.layouts, self._table = report.layouts, report.table
+        self.layouts = report.layouts
+        self._table = report.table
         self.done[name] = plan
         self.reports.append(report)
         self._change = StepCallbackReturn(updated_model=runtime.model, config_updates=updates)

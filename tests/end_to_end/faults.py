@@ -149,6 +149,11 @@ _TABLE: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
         "requires_grad lost": ("nn.Parameter(new, old.requires_grad)", "nn.Parameter(new)"),
         "attributes of parameters lost": ("vars(new).update(vars(old))", _NOTHING),
         "new block shares tensors with its source": ("block = copy.deepcopy(source)", "block = copy.copy(source)"),
+        "numbers of blocks left behind": ("not in (None, number)", "is Ellipsis"),
+        "labels of new blocks shared with their source": (
+            "str(Layout.parse(layouts[name]).rename(labels))",
+            "layouts[name]",
+        ),
         "names of moved blocks off by one": ("i.position <= int(index)", "i.position < int(index)"),
         "rollback forgets a buffer": (
             "journal.set_item(store, attribute, new)",

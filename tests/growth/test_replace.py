@@ -1,6 +1,8 @@
 """Writes into modules."""
 
 import copy
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -179,6 +181,21 @@ def test_blocks_go_where_they_are_asked() -> None:
     assert not new.down.bias.any()
     journal.undo()
     assert list(model.blocks) == [first, second]
+
+
+def test_counts_and_numbers_of_blocks_follow() -> None:
+    model = residual()
+    model.config = SimpleNamespace(depth=2)
+    for number, block in enumerate(model.blocks):
+        block.number = number
+    step = replace(_step(0, 2), numbers=(NumberStep("config.depth", None, 2, 4),), indices=("number",))
+    journal = Journal()
+    insert_blocks(model, step, journal)
+    assert model.config.depth == 4
+    assert [block.number for block in model.blocks] == [0, 1, 2, 3]
+    journal.undo()
+    assert model.config.depth == 2
+    assert [block.number for block in model.blocks] == [0, 1]
 
 
 def test_a_new_block_is_the_identity() -> None:

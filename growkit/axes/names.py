@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from growkit.axes.axis import Axis, Number
 from growkit.axes.expressions import leaves
 from growkit.errors import NameLookupError, nearest
 
 
-def find(name: str, axes: Sequence[Axis], numbers: Sequence[Number]) -> tuple[Axis, ...]:
-    """The axes that a name stands for: one axis, or a joint group.
+def find(name: str, axes: Sequence[Axis], numbers: Sequence[Number], modules: Mapping[str, str]) -> tuple[Axis, ...]:
+    """The axes that a name stands for: one axis, or a joint group. `modules`: qualified type of each module, by path.
 
     A name is, in this order: an axis or any tensor dim it occurs in (`layers.0.fc1.weight[0]`); a glob over
     these and over attributes, where `*` stands for one name between dots and `**` for any number
     (`layers.*.fc1.weight[0]`); an attribute that keeps sizes, by its path or the end of it
     (`layers.0.attention.num_heads`, `num_heads`); the end of a tensor dim, if only one axis has it.
+
+    An attribute stands for axes of one kind, whatever their sizes, that modules of one class keep under this name. What
+    torch's own layers only keep for the reader (`in_features`) ties nothing together: it stands for one axis.
 
     Raises:
         NameLookupError: unknown, with the nearest names; or ambiguous, with the candidates: so is a dim that is made of
@@ -35,8 +38,9 @@ def find(name: str, axes: Sequence[Axis], numbers: Sequence[Number]) -> tuple[Ax
         if found:
             return tuple(inside or found)
         raise _unknown(name, axes, numbers)
-    sized_axes = _sized(axes, [n for n in numbers if n.path == name or n.path.endswith("." + name)])
-    if len({(axis.kind, axis.size) for axis in sized_axes}) > 1:
+    keeping = [n for n in numbers if n.path == name] or [n for n in numbers if n.path.endswith("." + name)]
+    sized_axes = _sized(axes, keeping)
+    if len(sized_axes) > 1 and not _joint(sized_axes, keeping, modules):
         raise _ambiguous(name, sized_axes)
     if sized_axes:
         return sized_axes
@@ -60,6 +64,16 @@ def _sized(axes: Sequence[Axis], numbers: Sequence[Number]) -> tuple[Axis, ...]:
     """The axes in the sizes of these numbers."""
     named = {leaf.axis for number in numbers for size in number.sizes for leaf in leaves(size)}
     return tuple(axis for axis in axes if axis.name in named)
+
+
+def _joint(axes: Sequence[Axis], numbers: Sequence[Number], modules: Mapping[str, str]) -> bool:
+    """Whether several axes that numbers of one attribute name size are meant together."""
+    owners = {number.path: modules.get(number.path.rpartition(".")[0], "") for number in numbers}
+    bookkeeping = any(owners[number.path].startswith("torch.nn.") and not number.read for number in numbers)
+    # classes that all keep the size of the same axes, as a model and its layers may, say the same
+    sized = [_sized(axes, [n for n in numbers if owners[n.path] == owner]) for owner in set(owners.values())]
+    meant = {tuple(axis.name for axis in group) for group in sized}
+    return len({axis.kind for axis in axes}) == len(meant) == 1 and not (bookkeeping and len(owners) > 1)
 
 
 def _ambiguous(name: str, axes: Sequence[Axis]) -> NameLookupError:

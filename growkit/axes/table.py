@@ -49,7 +49,7 @@ class AxisTable:
 
     def __getitem__(self, name: str) -> tuple[Axis, ...]:
         """The axes that a name, a glob or an attribute stands for (see `growkit.axes.names.find`)."""
-        return find(name, self.axes, self.numbers)
+        return find(name, self.axes, self.numbers, self.modules)
 
     def __str__(self) -> str:
         return show_table(self.axes, self.numbers, self.equalities, self.unreached)

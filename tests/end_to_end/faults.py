@@ -234,7 +234,7 @@ _TABLE: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
     # ----------------------------------------------------------------------------------------- axes, discovery
     ("axes/names.py", "axes/test_names.py"): {
         "ambiguous ending takes the first": ("if len(ending) > 1:", "if False:"),
-        "ambiguous attribute takes all": ("for axis in sized_axes}) > 1:", "for axis in sized_axes}) > 9:"),
+        "ambiguous attribute takes all": ("if len(sized_axes) > 1 and not _joint(", "if False and not _joint("),
     },
     ("discovery/untouched.py", "discovery/test_untouched.py"): {
         "training flags not restored": (

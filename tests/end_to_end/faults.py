@@ -237,12 +237,9 @@ _TABLE: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
         "ambiguous attribute takes all": ("if len(sized_axes) > 1 and not _joint(", "if False and not _joint("),
     },
     ("discovery/untouched.py", "discovery/test_untouched.py"): {
-        "training flags not restored": (
-            "vars(module).update(before)",
-            'vars(module).update(before | {"training": False})',
-        ),
+        "training flags not restored": ("kept = [_keep_container(vars(module))]", "kept = []"),
         "global generator moved": ("fork_rng(devices)", "fork_rng(devices, enabled=False)"),
-        "running statistics not restored": ("buffer.copy_(value)", _NOTHING),
+        "running statistics not restored": ("tensor.copy_(value)", _NOTHING),
     },
     ("discovery/numbers.py", "discovery/test_numbers.py"): {
         "size written in the code not locked": (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -20,7 +20,6 @@ FLOORS = {
     "axes": 0,
     "maps": 1,
     "nn": 1,
-    "checkpoint": 1,
     "kernels": 2,
     "constraints": 2,
     "optim": 3,
@@ -35,7 +34,6 @@ FLOORS = {
 NEVER = {"train": {"growth", "discovery", "optim"}}
 THIRD_PARTIES = {
     "nn": {"torch", "einops"},
-    "checkpoint": {"torch", "safetensors"},
     "kernels": {"torch", "einops"},
     "optim": {"torch"},
     "discovery": {"torch"},
@@ -46,7 +44,6 @@ THIRD_PARTIES = {
     "testing": {"torch", "hypothesis"},
     "cli": {"torch", "typer", "rich", "matplotlib", "safetensors"},
 }
-THIRD_PARTIES_OF_MODULES = {"growkit.growth.checkpointing": {"torch", "safetensors"}}
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "misc", "base"}
 LONGEST_FILE = 320
 # Tests of the whole, beside those that mirror a module.
@@ -118,12 +115,18 @@ def floors(root: Path) -> list[str]:
 def third_parties(root: Path) -> list[str]:
     known, faults = modules(root), []
     for name, path in known.items():
-        allowed = THIRD_PARTIES_OF_MODULES.get(name, THIRD_PARTIES.get(package_of(name) or "", set()))
+        allowed = THIRD_PARTIES.get(package_of(name) or "", set())
         for target, line in imports(name, path, known):
             top = target.split(".")[0]
             if not is_ours(target) and top not in sys.stdlib_module_names and top not in allowed:
                 faults.append(f"{name}:{line} may not import {top}")
     return faults
+
+
+def idle_entries(root: Path, tables: Iterable[Iterable[str]]) -> list[str]:
+    """Packages that the tables above name and that do not exist."""
+    packages = {package_of(name) for name in modules(root)}
+    return sorted(f"{entry}: a table names it, and no module is there" for entry in set().union(*tables) - packages)
 
 
 def cycles(root: Path) -> list[str]:
@@ -240,14 +243,12 @@ SOUND = {
     "growkit/axes/a.py": DOC + "import re\nfrom growkit.errors import E\ndef _private(): ...",
     "growkit/maps/m.py": DOC + "from growkit.axes import a",
     "growkit/growth/g.py": DOC + "import torch\nfrom growkit.axes.a import x\ndef h():\n    'Doc.'\n    import math",
-    "growkit/growth/checkpointing.py": DOC + "import safetensors.torch\nfrom . import g",
     "tests/test_whole.py": "",
     "tests/end_to_end/test_run.py": "",
     "tests/test_errors.py": "",
     "tests/axes/test_a.py": "",
     "tests/maps/test_m.py": "",
     "tests/growth/test_g.py": "",
-    "tests/growth/test_checkpointing.py": "",
 }
 CHECKS = (floors, third_parties, cycles, hidden_imports, names, lengths, mirrored_tests, docstrings)
 
@@ -264,6 +265,16 @@ def test_growkit_is_sound(check: Callable[[Path], list[str]]) -> None:
     assert modules(ROOT)
     faults = check(ROOT)
     assert not faults, "\n".join(faults)
+
+
+def test_the_tables_name_packages_that_exist() -> None:
+    assert idle_entries(ROOT, [FLOORS, THIRD_PARTIES, NEVER, *NEVER.values()]) == []
+
+
+def test_a_table_entry_without_modules_is_found(tmp_path: Path) -> None:
+    plant(tmp_path, {"growkit/axes/a.py": "", "growkit/growth/g.py": ""})
+    faults = ["nn: a table names it, and no module is there", "optim: a table names it, and no module is there"]
+    assert idle_entries(tmp_path, [{"axes": 0, "nn": 1}, {"growth": {"optim"}}, {"optim"}]) == faults
 
 
 @pytest.mark.parametrize("check", CHECKS)

@@ -77,7 +77,7 @@ def test_what_cannot_be_is_refused(deepen: dict[str, int | Insert], texts: list[
 
 def test_a_block_that_is_no_residual_is_refused() -> None:
     model = nn.Sequential(nn.Linear(3, 4), nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), nn.Linear(4, 2)).double()
-    with pytest.raises(DepthError, match=r"block '1\.1', which does not add to its input|return different axes"):
+    with pytest.raises(DepthError, match=r"block '1\.1', which does not add to its input"):
         depth_steps(discover(model, rows()), {"1": 3})
     with pytest.raises(DepthError):
         depth_steps(discover(mlp(), rows()), {"": 6})

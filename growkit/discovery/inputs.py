@@ -82,22 +82,34 @@ def _show(value: Any) -> str:
 
 def tensors_in(value: Any) -> list[Tensor]:
     """The tensors of a nested structure of tuples, lists, mappings, `Inputs` and plain objects, each once."""
-    found: dict[int, Tensor] = {}
-    seen: set[int] = set()
+    return list({id(tensor): tensor for tensor in leaves_in(value)}.values())
+
+
+def leaves_in(value: Any) -> list[Tensor]:
+    """The tensors of a nested structure, each as often as it occurs; what contains itself is opened once."""
+    found: list[Tensor] = []
+    seen: dict[int, Any] = {}
 
     def visit(x: Any) -> None:
         if isinstance(x, Tensor):
-            found[id(x)] = x
+            found.append(x)
         elif id(x) not in seen and not isinstance(x, (str, bytes, type, torch.dtype, nn.Module)):
-            seen.add(id(x))
-            if isinstance(x, Mapping):
-                children = list(x.values())
-            elif isinstance(x, (tuple, list, set)):
-                children = list(x)
-            else:
-                children = list(getattr(x, "__dict__", {}).values())
-            for child in children:
+            seen[id(x)] = x  # kept, so that no other object gets its id
+            for child in _children(x):
                 visit(child)
 
     visit(value)
-    return list(found.values())
+    return found
+
+
+def _children(x: Any) -> list[Any]:
+    if isinstance(x, Mapping):
+        return list(x.values())
+    if isinstance(x, (tuple, list, set)):
+        return list(x)
+    slots = [name for kind in type(x).__mro__ for name in _names(vars(kind).get("__slots__", ()))]
+    return [*getattr(x, "__dict__", {}).values(), *(getattr(x, name, None) for name in slots if name != "__dict__")]
+
+
+def _names(slots: Any) -> tuple[str, ...]:
+    return (slots,) if isinstance(slots, str) else tuple(slots)

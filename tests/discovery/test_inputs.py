@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from growkit.discovery.inputs import Inputs, as_inputs, run_model, tensors_in
+from growkit.discovery.inputs import Inputs, as_inputs, leaves_in, run_model, tensors_in
 from growkit.errors import InputsError
 
 X, Y = torch.zeros(2, 3), torch.zeros(4, dtype=torch.long)
@@ -47,3 +47,15 @@ def test_tensors_are_found_in_nested_structures_once() -> None:
             self.logits, self.more = X, [Y, X]
 
     assert [id(t) for t in tensors_in({"a": (X, Result()), "b": "text"})] == [id(X), id(Y)]
+
+
+def test_leaves_are_found_as_often_as_they_occur() -> None:
+    class Slotted:
+        __slots__ = ("inner", "unset")
+
+        def __init__(self, inner: object) -> None:
+            self.inner = inner
+
+    endless: list[object] = [X, Slotted([Y, X])]
+    endless.append(endless)
+    assert [id(t) for t in leaves_in(endless)] == [id(X), id(Y), id(X)]

@@ -68,7 +68,7 @@ def main() -> Engine:
         optimizers=torch.optim.AdamW(model.parameters(), lr=5e-3),
         settings=Settings(log_every=100),
         callbacks=[grow_in_stages],
-        services={"growth": gk.Growth(example_inputs=torch.zeros(2, 2))},
+        services={"growth": gk.Growth(example_inputs=torch.eye(2))},
     )
     engine.explain()
     engine.fit(epochs=10)

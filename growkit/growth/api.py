@@ -21,12 +21,14 @@ from growkit.growth.followers import Follower, as_followers, check_apart
 from growkit.growth.journal import Journal
 from growkit.growth.plan import Plan
 from growkit.growth.planning import make_plan
+from growkit.growth.reference import measure
 from growkit.growth.replace import moved, moved_layouts
 from growkit.growth.report import Report, Size, TensorChange
 from growkit.growth.resolve import Resolved, resolve
 from growkit.growth.retrace import check_retrace
+from growkit.growth.running import Runs
 from growkit.growth.transaction import commit
-from growkit.growth.verify import Verification, compare, first_deviation, measure, record
+from growkit.growth.verify import Verification, compare, first_deviation, record
 from growkit.growth.width import Methods, Widen
 from growkit.nn.contents import tensors_of
 from growkit.optim.check import CheckedOptimizer, check_optimizer
@@ -96,7 +98,10 @@ def grow(
     grown = _tensor_changes(model, resolved)
     del parameters  # they would keep the old tensors alive
     before = _size(model, example_inputs, call)
-    reference = None if example_inputs is None else measure(model, example_inputs, call=call)
+    tensors = tensors_of(model)
+    rounded = [name for name, edit in resolved.edits.items() if edit.rounds(tensors[name].dtype)]
+    del tensors
+    reference = None if example_inputs is None else measure(model, example_inputs, call=call, rounded=rounded)
     journal = Journal(keep=rollback)
     verification, traced = None, None
     layouts_after = None if layouts is None else moved_layouts(layouts, plan.depth)
@@ -198,15 +203,25 @@ def _not_kept(
     call: CallModel | None,
 ) -> VerificationError:
     """The error for a deviation that rounding does not explain; takes the growth back to find where it begins."""
+    way, tolerance = verification.way, verification.tolerance
+    random = Runs(model, example_inputs, call).are_random(way, tolerance)
     if journal.keep:
-        grown = record(model, example_inputs, call=call)
+        grown = record(model, example_inputs, way, call=call)
         journal.undo()
-        old = record(model, example_inputs, call=call)
-        where = first_deviation(old, grown, verification.tolerance, lambda path: moved(path, plan.depth))
+        old = record(model, example_inputs, way, call=call)
+        where = first_deviation(old, grown, tolerance, lambda path: moved(path, plan.depth))
         verification = replace(verification, first_deviation=where)
     return VerificationError(
-        str(verification),
-        f"a relative deviation of at most {verification.tolerance:.1e}",
-        "this is a fault of a rule or a module that computes with its own size: declare the layout, leave this axis "
-        "alone, and please report it",
+        str(verification), f"a relative deviation of at most {tolerance:.1e}", _RANDOM if random else _A_SIZE
     )
+
+
+_A_SIZE = (
+    "most often, forward uses a size as a number, as in 0.5 * self.dim or np.sqrt(self.dim): set such a number once, "
+    "self.scale = self.dim**-0.5, and use that; else a module computes with a size of its own: declare its layout, or "
+    "leave this axis alone; if it is neither, this is a fault of growkit: please report it"
+)
+_RANDOM = (
+    "the model is random in eval mode: it draws other numbers each time, beside those of dropout, so nothing can be "
+    "compared; let it draw none in eval mode, or pass call=lambda model, inputs: ... that gives it fixed numbers"
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod, sqrt
+from math import frexp, prod, sqrt
 
 import torch
 from torch import Tensor
@@ -36,6 +36,14 @@ class Edit:
     def new_entries(self) -> int:
         """Number of entries that come from no old entry."""
         return count_new(self.shape, self.dims)
+
+    def rounds(self, dtype: torch.dtype) -> bool:
+        """Whether the scales of old entries round them.
+
+        Powers of two do not, but in float16, in which weights are often so small that halves of them do not exist.
+        """
+        factors = {abs(factor) for dim in self.dims if dim is not None for factor in dim.value} - {0.0, 1.0}
+        return any(frexp(factor)[0] != 0.5 or dtype == torch.float16 for factor in factors)
 
     @torch.no_grad()
     def value(self, old: Tensor) -> Tensor:

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from growkit.discovery.inputs import CallModel, Inputs
-from growkit.growth.verify import EXACT, verify
+from growkit.growth.reference import EXACT
+from growkit.growth.verify import verify
 
 
 def assert_function_preserved(

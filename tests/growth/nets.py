@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -55,6 +55,17 @@ class Tied(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         return self.head(self.down(torch.tanh(self.up(self.embedding(tokens)))))
+
+
+class Gives(nn.Module):
+    """Whatever it is told to give."""
+
+    def __init__(self, make: Callable[[Tensor], Any]):
+        super().__init__()
+        self.make = make
+
+    def forward(self, x: Tensor) -> Any:
+        return self.make(x)
 
 
 def residual(**sizes: int) -> Residual:

@@ -137,3 +137,14 @@ def test_channels_last_stays() -> None:
     grown = _edit("out:produces in:consumes h w", old, {"out": (5, "fresh"), "in": (3, "fresh")})
     assert grown.value(old).is_contiguous(memory_format=torch.channels_last)
     assert replace(grown, bound=None).value(old)[3:].abs().max() == 0
+
+
+@pytest.mark.parametrize(
+    ("how", "new", "wide", "half"),
+    [("copy", 4, False, True), ("copy", 6, False, True), ("copy", 9, True, True), ("fresh", 9, False, False)],
+)
+def test_only_shares_that_are_no_powers_of_two_round_old_entries(how: str, new: int, wide: bool, half: bool) -> None:
+    """3 units to 4, 6 and 9: shares of 1, 1/2 and 1/3. In float16, 2**-24 has no half."""
+    found = _edit("in:consumes out:produces", OLD, {"in": (new, how)})
+    assert [found.rounds(dtype) for dtype in (torch.float64, torch.float32, torch.bfloat16)] == [wide] * 3
+    assert found.rounds(torch.float16) == half

@@ -11,9 +11,11 @@ from torch import Tensor, nn
 
 from growkit import verify
 from growkit.errors import InputsError
-from growkit.growth.verify import EXACT, first_deviation, measure, record
+from growkit.growth.reference import EXACT, measure
+from growkit.growth.running import AS_IT_IS
+from growkit.growth.verify import first_deviation, record
 from growkit.testing import randomise
-from tests.growth.nets import picture, residual, rows
+from tests.growth.nets import Gives, Residual, picture, residual, rows
 
 
 def _shifted(model: nn.Module, name: str, by: float) -> nn.Module:
@@ -99,17 +101,6 @@ def test_neither_model_is_changed() -> None:
     before = picture(model), picture(other)
     assert verify(model, other, rows()).max_rel == 0
     assert (picture(model), picture(other)) == before
-
-
-class Gives(nn.Module):
-    """Whatever it is told to give."""
-
-    def __init__(self, make: Callable[[Tensor], Any]):
-        super().__init__()
-        self.make = make
-
-    def forward(self, x: Tensor) -> Any:
-        return self.make(x)
 
 
 @dataclass
@@ -216,32 +207,32 @@ def test_an_output_of_rounding_alone_cannot_be_verified() -> None:
     noise = Gives(lambda x: (x, (x / 4 + 1000) - 1000))
     with pytest.raises(InputsError, match=r"output tensor 1 \(of 2\)"):
         measure(noise, rows().half())
-    assert len(measure(noise, rows().float()).tolerances) == 2
+    assert len(measure(noise, rows().float()).measured[AS_IT_IS][1]) == 2
 
 
 def test_an_inexact_output_does_not_excuse_the_others() -> None:
     """The second output is right to some hundredths only; the first must be right to the rounding of half."""
     inexact = lambda x: (x + 100) - 100  # noqa: E731
     before, x = _half(lambda x: x, inexact), rows().half()
-    exact, loose = measure(before, x).tolerances
+    exact, loose = measure(before, x).measured[AS_IT_IS][1]
     assert exact == 16 * torch.finfo(torch.float16).eps
     assert loose > 3 * exact
     result = verify(before, _half(lambda x: 1.03 * x, inexact), x)
     assert exact < result.max_rel < loose
-    assert (result.tolerance, result.passed) == (exact, False)
-    assert verify(before, _half(lambda x: x, lambda x: 1.03 * inexact(x)), x).passed
+    assert result.way.float64
+    assert (result.tolerance, result.passed) == (EXACT, False)  # in float64, in which both are exact
 
 
 def test_the_worst_output_is_reported() -> None:
     before, after = _half(lambda x: x, lambda x: 100 * x), _half(lambda x: 1.5 * x, lambda x: 110 * x)
-    result = verify(before, after, torch.ones(2, 2, dtype=torch.float64))
+    result = verify(before, after, torch.tensor([[1.0, 0.5]], dtype=torch.float64))
     assert (result.max_abs, result.max_rel) == (0.5, 0.5)
 
 
 def test_zero_outputs_and_empty_ones() -> None:
-    zero = Gives(lambda x: 0 * x)
+    zero = Gives(lambda x: (x, 0 * x))
     assert verify(zero, zero, rows()).max_rel == 0
-    assert verify(zero, Gives(lambda x: 0 * x + 1e-300), rows()).max_rel == INF
+    assert verify(zero, Gives(lambda x: (x, 0 * x + 1e-300)), rows()).max_rel == INF
     both = Gives(lambda x: (x, x[:0]))
     assert verify(both, both, rows()).max_rel == 0
 
@@ -257,3 +248,68 @@ def test_compiled_models_are_looked_into() -> None:
     model = residual()
     compiled = torch.compile(model, backend="eager")
     assert verify(compiled, model, rows()).max_rel == 0
+
+
+class InTraining(Residual):
+    """Computes something else in train mode, as told."""
+
+    def __init__(self, change: Callable[[Tensor], Tensor]):
+        super().__init__()
+        self.change = change
+        self.norm = nn.BatchNorm1d(4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.blocks[0](self.first(x))
+        return self.last(self.change(hidden) if self.training else hidden)
+
+
+def _in_training(change: Callable[[Tensor], Tensor] = lambda h: h) -> InTraining:
+    return randomise(InTraining(change).double())
+
+
+def test_train_mode_is_compared_too() -> None:
+    before, after = _in_training(), _in_training(lambda h: h * 1.01)
+    result = verify(before, after, rows())
+    assert (result.passed, result.training, result.way.training) == (False, "NOT kept", True)
+    assert result.first_deviation == "last"
+    assert str(result).endswith("in train mode, first at last; train mode: NOT kept")
+    assert verify(before.eval(), after.eval(), rows()).training == "NOT kept"
+    assert str(verify(before, _in_training(), rows())).endswith("in eval mode; train mode: kept")
+
+
+def test_train_mode_with_random_numbers_or_errors_is_not_compared_and_that_is_said() -> None:
+    random = _in_training(lambda h: h + torch.randn(4, dtype=h.dtype))
+    assert verify(random, random, rows()).training == "kept"  # the same numbers are drawn
+    more = _in_training(lambda h: h + torch.randn(2, 4, dtype=h.dtype)[1])
+    result = verify(random, more, rows())
+    assert result.passed
+    assert result.training == "not compared: the model draws random numbers in it, beside those of dropout"
+    one = _in_training(lambda h: nn.functional.batch_norm(h, None, None, training=True))
+    result = verify(one, one, rows(1))
+    assert str(result).split("train mode: ")[1].startswith("not compared: ValueError: Expected more than 1 value")
+
+
+def test_masked_scores_excuse_no_error() -> None:
+    masked = lambda by: Gives(lambda x: (by * x).masked_fill(x > 1, torch.finfo(x.dtype).min))  # noqa: E731
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        x = rows().to(dtype)
+        assert verify(masked(1.0), masked(1.0), x).max_rel == 0
+        result = verify(masked(1.0), masked(1.01), x)
+        assert not result.passed
+        assert result.max_rel == pytest.approx(0.01)
+
+
+def test_tensors_in_objects_are_compared() -> None:
+    class Plain:
+        def __init__(self, x: Tensor):
+            self.x = x
+
+    assert verify(Gives(lambda x: (x, Plain(x))), Gives(lambda x: (x, Plain(2 * x))), rows()).max_rel == 1
+
+
+def test_in_low_precision_an_error_of_a_percent_is_seen() -> None:
+    """The dtype's own rounding would explain it."""
+    before, after = (Gives(lambda x, by=by: by * x) for by in (1.0, 1.01))
+    result = verify(before, after, rows().bfloat16())
+    assert (result.passed, result.way.float64) == (False, True)
+    assert result.max_rel == pytest.approx(0.01)

@@ -13,9 +13,13 @@ _WIDEST = 60
 
 
 def show_table(
-    axes: Sequence[Axis], numbers: Sequence[Number], equalities: Sequence[Equality], unreached: Sequence[str]
+    axes: Sequence[Axis],
+    numbers: Sequence[Number],
+    equalities: Sequence[Equality],
+    unreached: Sequence[str],
+    warnings: Sequence[str],
 ) -> str:
-    """One line an axis; then what ties axes, and what the run never read."""
+    """One line an axis; then what ties axes, what the run never read, and warnings."""
     rows = [("axis", "size", "kind", "occurs in", "grows")]
     rows += [(a.name, str(a.size), a.kind, _occurrences(a), _growth(a)) for a in axes]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
@@ -26,6 +30,8 @@ def show_table(
     lines += _ties(numbers, equalities)
     if unreached:
         lines += ["", "never read in the traced run: " + ", ".join(unreached)]
+    if warnings:
+        lines += ["", *(f"warning: {warning}" for warning in warnings)]
     return "\n".join(line.rstrip() for line in lines)
 
 

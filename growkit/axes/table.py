@@ -31,6 +31,8 @@ class AxisTable:
     """Blocks that lie in a container and ran one after the other."""
     counts: tuple[Count, ...] = ()
     indices: tuple[Index, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What the run may not have shown."""
     by_name: Mapping[str, Axis] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -52,4 +54,4 @@ class AxisTable:
         return find(name, self.axes, self.numbers, self.modules)
 
     def __str__(self) -> str:
-        return show_table(self.axes, self.numbers, self.equalities, self.unreached)
+        return show_table(self.axes, self.numbers, self.equalities, self.unreached, self.warnings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -53,6 +53,8 @@ class Call:
     result: Any
     where: str
     known: Callable[[Tensor], Known]
+    cuts: list[Dim] = field(default_factory=list)
+    """Where pieces that an op takes out of axes of parameters are noted."""
 
     def __getitem__(self, argument: str) -> Any:
         return self.arguments[argument]
@@ -84,7 +86,10 @@ class Call:
     def cut(self, dim: Dim, start: int, stop: int) -> Dim:
         """A slice of a dim; locked where it goes across the structure of the axis."""
         try:
-            return self.axes.cut(dim, start, stop)
+            piece = self.axes.cut(dim, start, stop)
+            if piece is not dim and self.axes.named(piece):
+                self.cuts.append(piece)
+            return piece
         except Irreconcilable as conflict:
             self.lock(dim, f"a slice that cannot be followed: {conflict}", DECLARE)
             return self.fresh(stop - start)

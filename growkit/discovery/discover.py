@@ -19,7 +19,8 @@ from growkit.discovery.counts import declared_counts, declared_indices, tried_co
 from growkit.discovery.declared import declare, open_locks
 from growkit.discovery.inputs import CallModel, run_model, tensors_in
 from growkit.discovery.numbers import Numbers, attributes_in
-from growkit.discovery.sizes import SizeWatch, Uses
+from growkit.discovery.readers import Uses
+from growkit.discovery.sizes import SizeWatch
 from growkit.discovery.summary import build_axes, layouts_by_serial, lock_doubtful
 from growkit.discovery.taint import Attribute, HashableSizeInt, SizeInt, tainted
 from growkit.discovery.trace import Tracer
@@ -40,6 +41,10 @@ def discover(
     `layouts`: for tensors that the run cannot explain, layout texts by tensor name, as in
     `{"mix.weight": "stream:produces stream_in:consumes"}`; equal labels are one axis, and name it.
     `call(model, inputs)`: runs the model where `forward` is not the entry.
+
+    Not seen in one run: other branches (`table.warnings` names values that it branches on), what happens in training
+    only, and sizes that code written in C takes from an int (`0.5 * self.width` with the float in front, numpy,
+    `range`, `x.shape.numel()`) and uses as numbers. The verification of a growth with inputs compares what comes out.
 
     Raises:
         InputsError: the model is no module, does not accept the inputs, or is wrapped for several devices.
@@ -75,6 +80,7 @@ def discover(
             if all(_in_table(size, names) for size in e.sizes)
         ),
         unreached=tuple(name for name, dims in tracer.held.items() if dims and name not in tracer.read),
+        warnings=tuple(tracer.warnings),
     )
     renamed = [
         replace(n, sizes=tuple(rename(size, names) for size in n.sizes))
@@ -114,8 +120,9 @@ def _run(
         for tensor in tensors_in(example_inputs):
             tracer.enter_input(tensor)
         watch = SizeWatch(tracer, kind)
-        with tainted(model, kind, watch.as_float) as values, tracer.running(), watch:
+        with tainted(model, kind, watch) as values, tracer.running(), watch:
             result = run_model(model, example_inputs, call)
+            watch.lock_cuts("slice")
         for tensor in tensors_in(result):
             tracer.leave_output(tensor)
     return tracer, watch.uses, values

@@ -9,8 +9,8 @@ from growkit.axes.union_find import Axes
 from growkit.discovery import polynomials
 from growkit.discovery.call import DECLARE, OTHERS
 from growkit.discovery.polynomials import Polynomial
-from growkit.discovery.sizes import Use, Uses
-from growkit.discovery.taint import Attribute, Computed, Literal, Origin, SizeOf
+from growkit.discovery.readers import Use, Uses
+from growkit.discovery.taint import Attribute, Comparison, Computed, Literal, Origin, SizeOf
 
 KEEP = "let the module keep the size in an int attribute, or take it from a tensor's shape"
 _UNKNOWN = "its size is computed from numbers of which it is not known how they would grow"
@@ -30,13 +30,14 @@ class Numbers:
         for dims, where in uses.equal:
             sizes = [polynomials.size_of(axes, dim) for dim in dims]
             self._equal(sizes, where)
+        for comparison, where in self._explained_by_equality(uses.compared):
+            self._compared(comparison, where)
         for origin, where in uses.numeric:
-            for serial in self._axes_of(origin):
-                axes.shared(axes.nodes[serial]).passages[Passage("size_as_number", where)] = None
+            self._number(self._axes_of(origin), where)
         for origin, where in uses.unexplained:
-            for attribute in attributes_in(origin):
-                reason = f"its size {attribute.path} is given to an op that does not say what it does with it"
-                self._lock(self._axes_of(attribute), Lock(reason, where, OTHERS))
+            names = "".join(f" {attribute.path}" for attribute in attributes_in(origin))
+            reason = f"its size{names} is given to an op that does not say what it does with it"
+            self._lock(self._axes_of(origin), Lock(reason, where, OTHERS))
 
     def numbers(self) -> list[Number]:
         """The attributes that are sizes of axes which parameters or buffers hold."""
@@ -90,6 +91,8 @@ class Numbers:
         if a is not None and b is not None:
             if sign == "//":
                 self._equal([a, polynomials.multiply(b, size)], where)
+            elif sign == "%":
+                self._lock(set().union(*map(polynomials.axes_in, (a, b, size))), Lock(_UNKNOWN, where, KEEP))
             else:
                 self._equal([_compute(sign, a, b), size], where)
             return True
@@ -97,6 +100,47 @@ class Numbers:
             return False
         unknown, rest = (left, _undo_left(sign, size, b)) if b is not None else (right, _undo_right(sign, size, a))
         return rest is not None and self._explain(unknown, rest, where, certain)
+
+    def _explained_by_equality(self, compared: Iterable[tuple[Comparison, str]]) -> list[tuple[Comparison, str]]:
+        """Takes what is asked to be equal, and is, for the same size; gives all comparisons."""
+        given = list(compared)
+        waiting = [item for item in given if item[0].equal and item[0].sign in ("eq", "ne")]
+        progress = True
+        while progress:
+            left = [item for item in waiting if not self._explain_equality(*item)]
+            progress, waiting = len(left) < len(waiting), left
+        return given
+
+    def _explain_equality(self, comparison: Comparison, where: str) -> bool:
+        a, b = (self._value(origin, certain=True) for origin in (comparison.left, comparison.right))
+        unknown, size = (comparison.left, b) if a is None else (comparison.right, a)
+        if a is not None and b is not None:
+            return False
+        return size is not None and bool(polynomials.axes_in(size)) and self._explain(unknown, size, where, True)
+
+    def _compared(self, comparison: Comparison, where: str) -> None:
+        """What was compared must compare so at all larger sizes."""
+        left, right = (self._value(origin, certain=False) for origin in (comparison.left, comparison.right))
+        if left is None or right is None:
+            self._number(self._axes_of(comparison.left) | self._axes_of(comparison.right), where)
+            return
+        difference = polynomials.add(left, right, -1)
+        now = polynomials.evaluate(difference, self.axes)
+        signs = {coefficient > 0 for monomial, coefficient in difference.items() if monomial}
+        grows, falls = signs == {True}, signs == {False}
+        if not signs or (grows and now > 0) or (falls and now < 0):
+            return
+        if comparison.sign in ("eq", "ne"):
+            if now == 0:
+                self._equal([left, right], where)
+            elif not (polynomials.axes_in(left) and polynomials.axes_in(right)):
+                self._number(polynomials.axes_in(difference), where)
+        elif now or comparison.sign not in (("ge", "lt") if grows else ("le", "gt") if falls else ()):
+            self._number(polynomials.axes_in(difference), where)
+
+    def _number(self, serials: Iterable[int], where: str) -> None:
+        for serial in serials:
+            self.axes.shared(self.axes.nodes[serial]).passages[Passage("size_as_number", where)] = None
 
     def _value(self, origin: Origin, certain: bool) -> Polynomial | None:
         match origin:
@@ -113,7 +157,7 @@ class Numbers:
                 a, b = self._value(left, certain), self._value(right, certain)
                 if a is None or b is None:
                     return None
-                return polynomials.divide(a, b) if sign == "//" else _compute(sign, a, b)
+                return _divided(sign, a, b) if sign in ("//", "%") else _compute(sign, a, b)
 
     def _equal(self, sizes: list[Polynomial], where: str) -> None:
         different = [size for i, size in enumerate(sizes) if size not in sizes[:i]]
@@ -165,9 +209,20 @@ def _compute(sign: str, a: Polynomial, b: Polynomial) -> Polynomial:
     return polynomials.multiply(a, b) if sign == "*" else polynomials.add(a, b, 1 if sign == "+" else -1)
 
 
+def _divided(sign: str, a: Polynomial, b: Polynomial) -> Polynomial | None:
+    """a // b or a % b, None where it cannot be said for all sizes."""
+    if not polynomials.axes_in(a) and not polynomials.axes_in(b):
+        numbers = a.get((), 0), b.get((), 0)
+        return polynomials.constant(numbers[0] // numbers[1] if sign == "//" else numbers[0] % numbers[1])
+    quotient = polynomials.divide(a, b)
+    return quotient if sign == "//" or quotient is None else polynomials.constant(0)
+
+
 def _undo_left(sign: str, size: Polynomial, b: Polynomial) -> Polynomial | None:
     """x of x (sign) b = size."""
     match sign:
+        case "%":
+            return None
         case "*":
             return polynomials.divide(size, b)
         case "//":
@@ -181,6 +236,8 @@ def _undo_right(sign: str, size: Polynomial, a: Polynomial | None) -> Polynomial
     """x of a (sign) x = size."""
     assert a is not None
     match sign:
+        case "%":
+            return None
         case "*":
             return polynomials.divide(size, a)
         case "//":

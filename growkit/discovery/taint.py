@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from functools import reduce
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -43,7 +44,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A number computed from two others: `sign` is *, +, - or //."""
+    """A number computed from two others: `sign` is *, +, -, // or %."""
 
     sign: str
     left: Origin
@@ -52,8 +53,44 @@ class Computed:
 
 Origin = Attribute | SizeOf | Literal | Computed
 
-_as_float: ContextVar[Callable[[Origin], None] | None] = ContextVar("as_float", default=None)
-"""Called when a size is used as a floating-point number."""
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`left sign right` was asked, with signs as in `operator`: lt, le, gt, ge, eq, ne."""
+
+    sign: str
+    left: Origin
+    right: Origin
+    equal: bool
+    """Whether both are the same number now."""
+
+
+class Listener(Protocol):
+    """Hears what happens to sizes apart from arithmetic."""
+
+    def as_number(self, origin: Origin) -> None:
+        """A size is used as a number, or leaves what can be followed."""
+
+    def compared(self, comparison: Comparison) -> None:
+        """A size is compared."""
+
+
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+def _as_number(origin: Origin) -> None:
+    listener = _listener.get()
+    if listener:
+        listener.as_number(origin)
+
+
+def _compared(sign: str, left: SizeInt, right: float) -> None:
+    listener = _listener.get()
+    if not isinstance(right, int):
+        _as_number(left.origin)
+    elif listener:
+        equal = int.__eq__(left, right) is True
+        listener.compared(Comparison(sign, left.origin, origin_of(right), equal))
 
 
 class SizeInt(int):
@@ -64,10 +101,16 @@ class SizeInt(int):
     __hash__ = None  # type: ignore[assignment]
 
     def __float__(self) -> float:
-        listener = _as_float.get()
-        if listener:
-            listener(self.origin)
-        return float(int(self))
+        _as_number(self.origin)
+        return float(plain(self))
+
+    def __int__(self) -> int:
+        _as_number(self.origin)
+        return plain(self)
+
+    def __bool__(self) -> bool:
+        _compared("ne", self, 0)
+        return plain(self) != 0
 
     def __truediv__(self, other: Any) -> Any:
         return float(self) / other
@@ -75,19 +118,41 @@ class SizeInt(int):
     def __rtruediv__(self, other: Any) -> Any:
         return other / float(self)
 
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
     def __pow__(self, other: Any, modulo: None = None) -> Any:  # type: ignore[override]
-        return float(self) ** other if isinstance(other, float) or other < 0 else int(self) ** other
+        if type(other) is int and other >= 0:
+            return reduce(operator.mul, [self] * other, 1)
+        return float(self) ** other
+
+    def __rpow__(self, other: Any, modulo: None = None) -> Any:  # type: ignore[override]
+        _as_number(self.origin)
+        return other ** plain(self)
 
     def __neg__(self) -> Any:
         return 0 - self
+
+    def __abs__(self) -> Any:
+        return self if plain(self) >= 0 else -self
+
+    def __round__(self, digits: Any = None) -> Any:
+        return self
+
+    __trunc__ = __floor__ = __ceil__ = __pos__ = __abs__
 
     def __reduce__(self) -> Any:
         return int, (int(self),)
 
 
 class HashableSizeInt(SizeInt):
-    """For models that use sizes as keys."""
+    """For models that use sizes as keys. A lookup compares keys, so that equality of sizes is not followed."""
 
+    __eq__ = int.__eq__
+    __ne__ = int.__ne__
     __hash__ = int.__hash__  # type: ignore[assignment]
 
 
@@ -103,6 +168,16 @@ def origin_of(value: int) -> Origin:
     return value.origin if isinstance(value, SizeInt) else Literal(int(value))
 
 
+def as_int(value: Any) -> int:
+    """A size as Python's int; of others, such as numpy's, the origin is unknown."""
+    return value if isinstance(value, SizeInt) else operator.index(value)
+
+
+def plain(value: int) -> int:
+    """The value without its origin."""
+    return int.__add__(value, 0)
+
+
 def _arithmetic(sign: str, function: Callable[[int, int], int], reflected: bool) -> Callable[[SizeInt, Any], Any]:
     def compute(self: SizeInt, other: Any) -> Any:
         if not isinstance(other, int) or isinstance(other, bool):
@@ -110,22 +185,44 @@ def _arithmetic(sign: str, function: Callable[[int, int], int], reflected: bool)
                 return function(other, float(self)) if reflected else function(float(self), other)  # type: ignore[arg-type]
             return NotImplemented
         left, right = (other, self) if reflected else (self, other)
-        value = function(int(left), int(right))
+        value = function(plain(left), plain(right))
         return tracked(value, Computed(sign, origin_of(left), origin_of(right)), type(self))
 
     return compute
 
 
-for _name, _sign in (("mul", "*"), ("add", "+"), ("sub", "-"), ("floordiv", "//")):
+def _comparison(name: str) -> Callable[[SizeInt, Any], Any]:
+    def compare(self: SizeInt, other: Any) -> Any:
+        if isinstance(other, int | float) and not isinstance(other, bool):
+            _compared(name, self, other)
+        return getattr(int, f"__{name}__")(self, other)
+
+    return compare
+
+
+def _bitwise(name: str) -> Callable[..., Any]:
+    def compute(self: SizeInt, *other: Any) -> Any:
+        _as_number(self.origin)
+        return getattr(int, name)(self, *other)
+
+    return compute
+
+
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(SizeInt, f"__{_name}__", _comparison(_name))
+for _name in ("and", "or", "xor", "lshift", "rshift"):
+    setattr(SizeInt, f"__{_name}__", _bitwise(f"__{_name}__"))
+    setattr(SizeInt, f"__r{_name}__", _bitwise(f"__r{_name}__"))
+for _name in ("__invert__", "bit_length", "bit_count"):
+    setattr(SizeInt, _name, _bitwise(_name))
+for _name, _sign in (("mul", "*"), ("add", "+"), ("sub", "-"), ("floordiv", "//"), ("mod", "%")):
     _function = getattr(operator, _name)
     setattr(SizeInt, f"__{_name}__", _arithmetic(_sign, _function, reflected=False))
     setattr(SizeInt, f"__r{_name}__", _arithmetic(_sign, _function, reflected=True))
 
 
 @contextmanager
-def tainted(
-    model: nn.Module, kind: type[SizeInt], as_float: Callable[[Origin], None]
-) -> Iterator[dict[Attribute, int]]:
+def tainted(model: nn.Module, kind: type[SizeInt], listener: Listener) -> Iterator[dict[Attribute, int]]:
     """Inside, every int and tuple of ints that a module keeps is tracked; gives their values.
 
     The caller puts the attributes back (see `untouched`).
@@ -134,7 +231,7 @@ def tainted(
 
     def track(path: str, index: int | None, value: int) -> SizeInt:
         attribute = Attribute(path, index)
-        values[attribute] = int(value)
+        values[attribute] = value
         return tracked(value, attribute, kind)
 
     for path, module in model.named_modules():
@@ -147,8 +244,8 @@ def tainted(
                 attributes[name] = track(place, None, value)
             elif type(value) is tuple and value and all(type(entry) is int for entry in value):
                 attributes[name] = tuple(track(place, i, entry) for i, entry in enumerate(value))
-    token = _as_float.set(as_float)
+    token = _listener.set(listener)
     try:
         yield values
     finally:
-        _as_float.reset(token)
+        _listener.reset(token)

@@ -34,6 +34,9 @@ class Tracer(TorchDispatchMode):
         self.held: dict[str, list[Dim]] = {}
         """Dims of each parameter and buffer."""
         self.read: set[str] = set()
+        self.cuts: list[Dim] = []
+        """Pieces of axes that were taken out since the last call of a torch function ended."""
+        self.warnings: dict[str, None] = {}
         self.flow, self.scales = Flow(), Scales()
         self._known: dict[int, Known] = {}
         self._alive: list[Tensor] = []
@@ -130,6 +133,11 @@ class Tracer(TorchDispatchMode):
         """The dims of a tensor."""
         return self.known(tensor).dims
 
+    def warn_of_values(self, tensor: Tensor, where: str) -> None:
+        """Notes that the run takes values out of a tensor, by which it may branch."""
+        if self.known(tensor).nature is Nature.ACTIVATION:
+            self.warnings[f"the run branches on values at {where}: other branches were not seen"] = None
+
     def _remember(self, tensor: Tensor, known: Known) -> None:
         self._known[id(tensor)] = known
         self._alive.append(tensor)
@@ -142,7 +150,7 @@ class Tracer(TorchDispatchMode):
         self.read |= {self._names[id(x)] for x in inputs if id(x) in self._names}
         op = func.overloadpacket
         where = self.where(op.__name__)
-        call = Call(self.axes, op.__name__.rstrip("_"), bind(func, args, kwargs), result, where, self.known)
+        call = Call(self.axes, op.__name__.rstrip("_"), bind(func, args, kwargs), result, where, self.known, self.cuts)
         changed = written(func, call.arguments)
         self.flow.op(call, inputs, outputs, changed)
         if inputs:
@@ -151,6 +159,10 @@ class Tracer(TorchDispatchMode):
         try:
             if rule is None and inputs:
                 raise Unfollowable(f"{op} is no op that growkit knows")
+            if any(isinstance(module, torch.jit.ScriptModule) for module in self._running):
+                raise Unfollowable("a scripted module computes it")
+            if op is torch.ops.aten._local_scalar_dense:
+                self.warn_of_values(inputs[0], self.where("item"))
             found = rule(call) if rule else None
         except Unfollowable as reason:
             found = [self._opaque(x, inputs) for x in outputs]

@@ -61,5 +61,5 @@ def make_plan(
         fingerprint=fingerprint_of(axes),
         seed=seed,
         growth=growth,
-        warnings=warnings(axes, width) + depth_warnings(axes, depth),
+        warnings=axes.warnings + warnings(axes, width) + depth_warnings(axes, depth),
     )

@@ -23,7 +23,7 @@ AXES = (
 
 
 def test_each_axis_is_one_aligned_line() -> None:
-    lines = show_table(AXES, (), (), ()).splitlines()
+    lines = show_table(AXES, (), (), (), ()).splitlines()
     assert lines[0] == "axis     size  kind      occurs in       grows"
     assert lines[2:] == [
         "fc1[0]   16    hidden    2 (produces 2)  any",
@@ -38,10 +38,15 @@ def test_numbers_that_tie_axes_and_equal_sizes_are_listed() -> None:
     tie = Number("block.head_dim", None, 4, (Leaf("q"), Leaf("v")), read=True)
     alone = Number("block.heads", None, 2, (Leaf("h"),), read=True)
     kept = Number("block.fc.out_features", None, 4, (Leaf("q"), Leaf("v")), read=False)
-    text = show_table(AXES, (tie, alone, kept), (Equality((Leaf("q"), product), "block (chunk)"),), ())
+    text = show_table(AXES, (tie, alone, kept), (Equality((Leaf("q"), product), "block (chunk)"),), (), ())
     assert text.splitlines()[-2:] == ["  block.head_dim = 4 = q = v", "  q = (h v) (at block (chunk))"]
 
 
 def test_long_reasons_are_shortened() -> None:
     locked = Axis("a", 2, "fixed", (_occurrence("a", None),), locks=(Lock("r" * 100, "", ""),))
-    assert show_table((locked,), (), (), ()).splitlines()[2].endswith("locked: " + "r" * 49 + "...")
+    assert show_table((locked,), (), (), (), ()).splitlines()[2].endswith("locked: " + "r" * 49 + "...")
+
+
+def test_warnings_come_last() -> None:
+    text = show_table(AXES, (), (), ("extra",), ("the run branches",))
+    assert text.endswith("never read in the traced run: extra\n\nwarning: the run branches")

@@ -119,6 +119,25 @@ def test_chunks_are_equally_large() -> None:
         lambda m, y: y / math.sqrt(m.n),
         lambda m, y: y * m.n,
         lambda m, y: y.sum(-1, keepdim=True) / y.shape[-1],
+        lambda m, y: y / y.numel(),
+        lambda m, y: y / y.nelement(),
+        lambda m, y: y / y.stride(1),
+        lambda m, y: y / y.stride()[0],
+        lambda m, y: y / math.prod(y.shape),
+        lambda m, y: y / len(y[0, 0]),
+        lambda m, y: y / (m.n % 3),
+        lambda m, y: y / divmod(m.n, 3)[0],
+        lambda m, y: y / (m.n // 3.0),
+        lambda m, y: y / int(m.n),
+        lambda m, y: y / (1 << m.n),
+        lambda m, y: y / m.n.bit_length(),
+        lambda m, y: y * torch.full((1,), m.n),
+        lambda m, y: y * torch.tensor(m.n),
+        lambda m, y: y * torch.ones_like(y).sum(-1, keepdim=True),
+        lambda m, y: y if m.n <= 10 else -y,
+        lambda m, y: y if m.n < 10 else -y,
+        lambda m, y: -y if m.n % 2 else y,
+        lambda m, y: y / min(m.n, 10),
     ],
 )
 def test_a_size_used_as_a_number_is_a_passage(use: Any) -> None:
@@ -127,6 +146,55 @@ def test_a_size_used_as_a_number_is_a_passage(use: Any) -> None:
 
     table = discover(Small(run, a=nn.Linear(5, 4), n=4), X)
     assert "size_as_number" in passages(table, "a.weight[0]")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda m, y: y if m.n > 3 else -y,
+        lambda m, y: y if m.n >= 4 else -y,
+        lambda m, y: y if m.n else -y,
+        lambda m, y: y if m.n == y.shape[-1] else -y,
+        lambda m, y: y if y.shape == (*y.shape[:2], m.n) else -y,
+        lambda m, y: y if m.n % m.n == 0 else -y,
+        lambda m, y: y if y.numel() % y.shape[-1] == 0 else -y,
+        lambda m, y: y / max(y.shape[0], 3),
+        lambda m, y: y * torch.ones_like(y).mean(-1, keepdim=True),
+    ],
+)
+def test_what_stays_so_at_all_larger_sizes_is_none(use: Any) -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        return m.b(use(m, m.a(x).view(*x.shape[:-1], m.n)))
+
+    table = discover(Small(run, a=nn.Linear(5, 4), b=nn.Linear(4, 3), n=4), X)
+    assert not table.by_name["a.weight[0]"].locked
+    assert numbers(table) == {"n": ["a.weight[0]"]}
+
+
+def test_a_check_of_equal_sizes_says_which_size_a_number_is() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        y = m.a(x)
+        assert y.shape[-1] == m.n
+        return m.b(y)
+
+    table = discover(Small(run, a=nn.Linear(5, 4), b=nn.Linear(4, 3), n=4), X)
+    assert numbers(table) == {"n": ["a.weight[0]"]}
+    assert not table.by_name["a.weight[0]"].locked
+
+
+def test_sizes_that_are_equal_in_a_branch_stay_equal() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        y, z = m.a(x), m.b(x)
+        return m.c(y) + m.d(z) if y.shape[-1] == z.shape[-1] else m.c(y)
+
+    parts = {"a": nn.Linear(5, 4), "b": nn.Linear(5, 4), "c": nn.Linear(4, 2), "d": nn.Linear(4, 2)}
+    (equality,) = discover(Small(run, **parts), X).equalities
+    assert [show([size]) for size in equality.sizes] == ["a.weight[0]", "b.weight[0]"]
+
+
+def test_a_size_of_a_tensor_given_to_an_op_that_does_not_say_what_it_does_locks() -> None:
+    table = discover(Small(lambda m, x: m.a(x).roll(m.a(x).shape[-1], 1), a=nn.Linear(5, 4)), X)
+    assert "its size is given to an op that does not say what it does with it" in reasons(table, "a.weight[0]")
 
 
 def test_an_expression_used_as_a_number_concerns_what_it_stands_for() -> None:

@@ -5,13 +5,38 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from dataclasses import dataclass
 
 import pytest
 from torch import nn
 
-from growkit.discovery.taint import Attribute, Computed, HashableSizeInt, Literal, Origin, SizeInt, tainted, tracked
+from growkit.discovery.taint import (
+    Attribute,
+    Comparison,
+    Computed,
+    HashableSizeInt,
+    Literal,
+    Origin,
+    SizeInt,
+    tainted,
+    tracked,
+)
 
 A = Attribute("a", None)
+
+
+@dataclass
+class Heard:
+    """What a listener heard."""
+
+    numbers: list[Origin]
+    comparisons: list[Comparison]
+
+    def as_number(self, origin: Origin) -> None:
+        self.numbers.append(origin)
+
+    def compared(self, comparison: Comparison) -> None:
+        self.comparisons.append(comparison)
 
 
 def test_it_is_an_int_of_the_same_value() -> None:
@@ -43,7 +68,7 @@ def test_caches_let_it_pass_unless_it_is_hashable() -> None:
 
 def test_a_size_used_as_a_number_is_noticed() -> None:
     seen: list[Origin] = []
-    with tainted(nn.Module(), SizeInt, seen.append):
+    with tainted(nn.Module(), SizeInt, Heard(seen, [])):
         a = tracked(4, A)
         results = [math.sqrt(a), a**-0.5, a / 8, 8 / a, a * 0.5]
     assert results == [2.0, 0.5, 0.5, 2.0, 2.0]
@@ -57,7 +82,7 @@ def test_ints_and_tuples_of_modules_are_tracked() -> None:
     module.width, module.shape, module.flag, module.name = 4, (2, 3), True, "x"
     model = nn.Module()
     model.inner = module
-    with tainted(model, SizeInt, lambda origin: None) as values:
+    with tainted(model, SizeInt, Heard([], [])) as values:
         assert module.width.origin == Attribute("inner.width", None)
         assert [entry.origin for entry in module.shape] == [Attribute("inner.shape", 0), Attribute("inner.shape", 1)]
         assert module.flag is True
@@ -66,3 +91,34 @@ def test_ints_and_tuples_of_modules_are_tracked() -> None:
         Attribute("inner.shape", 0): 2,
         Attribute("inner.shape", 1): 3,
     }
+
+
+def test_comparisons_are_noticed() -> None:
+    heard = Heard([], [])
+    with tainted(nn.Module(), SizeInt, heard):
+        a, b = tracked(4, A), tracked(6, Attribute("b", None))
+        assert [a < b, a <= 4, bool(a), a != 4, a > 2.5] == [True, True, True, False, True]
+    assert heard.comparisons == [
+        Comparison("lt", A, b.origin, False),
+        Comparison("le", A, Literal(4), True),
+        Comparison("ne", A, Literal(0), False),
+        Comparison("ne", A, Literal(4), True),
+    ]
+    assert heard.numbers == [A]
+
+
+def test_remainders_powers_and_roundings_keep_the_origin() -> None:
+    a = tracked(7, A)
+    quotient, remainder = divmod(a, 3)
+    assert (quotient.origin, remainder.origin) == (Computed("//", A, Literal(3)), Computed("%", A, Literal(3)))
+    assert (quotient, remainder, a**2, abs(a), round(a), math.ceil(a)) == (2, 1, 49, 7, 7, 7)
+    assert (a**2).origin == Computed("*", Computed("*", Literal(1), A), A)
+    assert round(a).origin == A
+
+
+def test_what_loses_the_origin_is_noticed() -> None:
+    heard = Heard([], [])
+    with tainted(nn.Module(), SizeInt, heard):
+        a = tracked(6, A)
+        assert [int(a), a >> 1, 1 << a, a & 3, ~a, a.bit_length(), 2**a] == [6, 3, 64, 2, -7, 3, 64]
+    assert heard.numbers == [A] * 7

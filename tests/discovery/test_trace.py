@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -12,6 +14,8 @@ from growkit.discovery import rules as rules
 from growkit.discovery.call import Nature
 from growkit.discovery.discover import discover
 from growkit.discovery.trace import Tracer
+from growkit.growth.planning import make_plan
+from tests.discovery.models import Small, X
 
 
 def test_places_are_module_paths_with_the_op_where_it_is_no_module_s_own() -> None:
@@ -85,3 +89,23 @@ def test_torch_takes_no_module_for_hooked_afterwards() -> None:
     assert not hooks._global_forward_hooks
     assert not hooks._global_forward_hooks_with_kwargs
     assert not hooks._global_forward_hooks_always_called
+
+
+@pytest.mark.parametrize(
+    ("branch", "where"),
+    [
+        (lambda x: x.sum() > 0, "Small (item)"),
+        (lambda x: x.sum().item() > 0, "Small (item)"),
+        (lambda x: x.sum(-1).tolist(), "Small (tolist)"),
+    ],
+)
+def test_a_branch_on_values_is_warned_of(branch: Any, where: str) -> None:
+    table = discover(Small(lambda m, x: m.a(x) if branch(x) else m.a(-x), a=nn.Linear(5, 4)), X)
+    assert table.warnings == (f"the run branches on values at {where}: other branches were not seen",)
+    assert str(table).endswith(f"warning: {table.warnings[0]}")
+    assert table.warnings[0] in make_plan(table, {"a.weight[0]": 6}).warnings
+
+
+def test_values_of_buffers_are_no_warning() -> None:
+    model = Small(lambda m, x: m.a(x) if m.on > 0 else x, a=nn.Linear(5, 4), on=torch.ones(()))
+    assert discover(model, X).warnings == ()

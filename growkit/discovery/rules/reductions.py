@@ -11,6 +11,7 @@ from growkit.discovery.rules.elementwise import combine
 
 aten = torch.ops.aten
 _LINEAR = {"sum", "mean"}
+_COUNTING = {"sum", "prod", "var", "std", "var_mean", "logsumexp", "linalg_vector_norm"}
 
 
 @register(
@@ -38,6 +39,8 @@ def reduce(call: Call) -> Known | list[Known]:
                 dims.append([])
             if known.nature is Nature.ACTIVATION:
                 call.note(dim, f"reduce:{call.op}")
+            elif known.nature is Nature.CONSTANT and call.op in _COUNTING and tensor.any():
+                call.note(dim, "size_as_number")  # what the forward pass makes, or a buffer, counts the units
         if known.nature is Nature.WEIGHT:
             call.lock(dim, f"a parameter is reduced by {call.op} before it is used", DECLARE)
     count = 1 if isinstance(call.result, Tensor) else len(call.result)

@@ -42,4 +42,4 @@ def test_a_view_of_a_parameter_splits_it() -> None:
 
 def test_strides_over_an_axis_of_a_parameter_lock_it() -> None:
     table = discover(Small(lambda m, x: m.a(x).as_strided((2, 7, 2), (28, 4, 2)), a=nn.Linear(5, 4)), X)
-    assert reasons(table, "a.weight[0]") == ["entries are picked by stride"]
+    assert "entries are picked by stride" in reasons(table, "a.weight[0]")

@@ -1,0 +1,271 @@
+"""Which dims a call of a torch function gives the ints that it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from growkit.axes.node import Dim, Irreconcilable
+from growkit.discovery.taint import Comparison, Origin, SizeInt, SizeOf, as_int, plain
+from growkit.discovery.trace import Tracer
+
+
+@dataclass(frozen=True)
+class Use:
+    """An int from `origin` was the size of `dim`."""
+
+    origin: Origin
+    dim: Dim
+    where: str
+
+
+@dataclass
+class Uses:
+    """All that was seen of ints."""
+
+    sizes: list[Use] = field(default_factory=list)
+    equal: list[tuple[list[Dim], str]] = field(default_factory=list)
+    """Dims that a call makes equally large, such as the parts of a chunk."""
+    numeric: list[tuple[Origin, str]] = field(default_factory=list)
+    """Sizes that were used as numbers."""
+    unexplained: list[tuple[Origin, str]] = field(default_factory=list)
+    """Ints that were given to a function of which it is unknown what it does with them."""
+
+    compared: list[tuple[Comparison, str]] = field(default_factory=list)
+
+    def origins(self) -> list[Origin]:
+        """Where the ints came from that were used as sizes or numbers."""
+        return [use.origin for use in self.sizes] + [origin for origin, _ in (*self.numeric, *self.unexplained)]
+
+
+@dataclass(frozen=True)
+class Run:
+    """The traced run, as readers see it."""
+
+    tracer: Tracer
+    uses: Uses
+
+    def dims(self, tensor: Tensor) -> list[Dim]:
+        """The dims of a tensor of the run."""
+        return self.tracer.dims(tensor)
+
+
+Pairs = Iterable[tuple[int, Dim]]
+Reader = Callable[[Run, Sequence[Any], dict[str, Any], Any], Pairs]
+"""From a run, a call and its result, ints and the dims whose sizes they are."""
+_SHAPING = (
+    "view", "reshape", "expand", "broadcast_to", "zeros", "ones", "empty", "rand", "randn", "new_zeros",
+    "new_ones", "new_empty",
+)  # fmt: skip
+
+
+def _shape(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Iterator[tuple[int, Dim]]:
+    given = args[1:] if args and isinstance(args[0], Tensor) else args
+    shape: Sequence[Any] = given or [kwargs.get("size", kwargs.get("shape", ()))]
+    if shape and isinstance(shape[0], (tuple, list)):
+        shape = shape[0]
+    if len(shape) == result.dim() and not any(isinstance(x, torch.dtype) for x in shape):
+        yield from zip(map(as_int, shape), run.dims(result), strict=True)
+
+
+def _as_strided(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Iterator[tuple[int, Dim]]:
+    given = dict(zip(("input", "size", "stride"), args, strict=False)) | kwargs
+    yield from zip(map(as_int, given["size"]), run.dims(result), strict=True)
+    if any(not isinstance(stride, SizeInt) and stride > 1 for stride in given["stride"]):
+        yield from zip(given["input"].shape, run.dims(given["input"]), strict=True)  # by numbers from nowhere
+
+
+def _full(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
+    value = kwargs.get("fill_value", args[-1] if args else None)
+    if isinstance(value, SizeInt):
+        run.uses.numeric.append((value.origin, run.tracer.where("full")))
+    return _shape(run, args, kwargs, result)
+
+
+def _unflatten(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
+    sizes = args[2] if len(args) > 2 else kwargs["sizes"]
+    d = (args[1] if len(args) > 1 else kwargs["dim"]) % args[0].dim()
+    return zip(sizes, run.dims(result)[d : d + len(sizes)], strict=True)
+
+
+def _split(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
+    named = kwargs.get("split_size_or_sections", kwargs.get("split_size", kwargs.get("split_sizes")))
+    given: Any = args[1] if len(args) > 1 else named
+    d = args[2] if len(args) > 2 else kwargs.get("dim", 0)
+    dims = [run.dims(piece)[d] for piece in result]
+    if isinstance(given, (tuple, list)):
+        return zip(map(as_int, given), dims, strict=True)
+    run.uses.equal.append((dims, run.tracer.where("split")))
+    return [(as_int(given), dims[0])]
+
+
+def _chunk(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
+    d = args[2] if len(args) > 2 else kwargs.get("dim", 0)
+    run.uses.equal.append(([run.dims(piece)[d] for piece in result], run.tracer.where("chunk")))
+    return ()
+
+
+def _tensor_split(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any, d: int | None = None) -> Pairs:
+    named = [x for name, x in kwargs.items() if name in ("sections", "indices", "indices_or_sections")]
+    given: Any = args[1] if len(args) > 1 else named[0]
+    if d is None:
+        d = args[2] if len(args) > 2 else kwargs.get("dim", 0)
+    if isinstance(given, (tuple, list)):
+        return [pair for bound in given for pair in _bound(run, run.dims(args[0])[d], bound)]
+    dims = [run.dims(piece)[d] for piece in result]
+    if len({piece.shape[d] for piece in result}) > 1:
+        return [(piece.shape[d], dim) for piece, dim in zip(result, dims, strict=True)]
+    run.uses.equal.append((dims, run.tracer.where("tensor_split")))
+    return ()
+
+
+def _split_along(d: int) -> Reader:
+    """The reader of `vsplit`, `hsplit` or `dsplit`; `hsplit` splits the only dim if there is one."""
+
+    def read(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
+        return _tensor_split(run, args, kwargs, result, min(d, args[0].dim() - 1))
+
+    return read
+
+
+def _narrow(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
+    given = dict(zip(("input", "dim", "start", "length"), args, strict=False)) | kwargs
+    d = given["dim"]
+    return [*_bound(run, run.dims(given["input"])[d], given["start"]), (given["length"], run.dims(result)[d])]
+
+
+def _bound(run: Run, dim: Dim, bound: Any) -> Iterator[tuple[int, Dim]]:
+    """The units of an axis of a parameter before a place, or, counted from the end, behind it."""
+    axes = run.tracer.axes
+    if bound is None or not axes.named(dim):
+        return
+    place, size = as_int(bound), prod(node.size for node in dim)
+    at = plain(place)
+    try:
+        if at > 0:
+            yield place, dim if at >= size else axes.cut(dim, 0, at)
+        elif at < 0:
+            yield -place, dim if -at >= size else axes.cut(dim, size + at, size)
+    except Irreconcilable:  # the slice itself has locked the axis
+        return
+
+
+def _items(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Iterator[tuple[int, Dim]]:
+    """The bounds of the slices of `tensor[items]`, read or written."""
+    dims = run.dims(args[0])
+    items = args[1] if isinstance(args[1], tuple) else (args[1],)
+    taken = [_dims_taken(item) for item in items]
+    d = 0
+    for item, count in zip(items, taken, strict=True):
+        if item is Ellipsis:
+            d += len(dims) - sum(taken)
+        elif isinstance(item, slice):
+            yield from _bound(run, dims[d], item.start)
+            yield from _bound(run, dims[d], item.stop)
+        d += count
+
+
+def _dims_taken(item: Any) -> int:
+    if item is None or item is Ellipsis or isinstance(item, bool):
+        return 0
+    return item.dim() if isinstance(item, Tensor) and item.dtype in (torch.bool, torch.uint8) else 1
+
+
+def _layer_norm(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
+    shape = args[1] if len(args) > 1 else kwargs["normalized_shape"]
+    return zip(shape, run.dims(args[0])[-len(shape) :], strict=True)
+
+
+def _channel_norm(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
+    """A norm without parameters keeps its number of channels, and may compare it with what comes."""
+    module = run.tracer.module
+    kept = getattr(module, "num_features", getattr(module, "num_channels", None))
+    held = any(True for _ in module.parameters()) if module is not None else True
+    return [] if held or not isinstance(kept, SizeInt) else [(kept, run.dims(args[0])[1])]
+
+
+def _group_norm(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
+    count = args[1] if len(args) > 1 else kwargs["num_groups"]
+    kept = list(_channel_norm(run, args, kwargs, result))
+    try:
+        return [*kept, (count, run.tracer.axes.split_dim(run.dims(args[0])[1], plain(as_int(count)))[0])]
+    except Irreconcilable:  # the norm itself has locked the axis
+        return kept
+
+
+def _convolution(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
+    x, weight = args[:2]
+    groups = args[6] if len(args) > 6 else kwargs.get("groups", 1)
+    if plain(groups) == 1:
+        return ()
+    try:
+        return [(groups, run.tracer.axes.split_dim(run.dims(x)[x.dim() + 1 - weight.dim()], plain(groups))[0])]
+    except Irreconcilable:  # the convolution itself has locked the axis
+        return ()
+
+
+def _channel_shuffle(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
+    groups = args[1] if len(args) > 1 else kwargs["groups"]
+    try:
+        return [(groups, run.tracer.axes.split_dim(run.dims(args[0])[1], plain(groups))[0])]
+    except Irreconcilable:  # the shuffle itself has locked the axis
+        return ()
+
+
+def _arange(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
+    ends = [x for x in (*args, *kwargs.values()) if isinstance(x, int) and not isinstance(x, bool)]
+    return [(end, run.dims(result)[0]) for end in ends if plain(end) == result.numel()]
+
+
+def _attention(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
+    scale = args[6] if len(args) > 6 else kwargs.get("scale")
+    if scale is None:
+        query = args[0] if args else kwargs["query"]
+        where = run.tracer.where("scaled_dot_product_attention")
+        run.uses.numeric.append((SizeOf(tuple(run.dims(query)[-1])), where))
+    return ()
+
+
+def _multi_head_attention(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
+    """`nn.MultiheadAttention` splits heads inside this function, where no call is seen."""
+    query, width, heads = args[0], args[3], args[4]
+    out_weight = args[11]
+    stream, inner = run.dims(query)[-1], run.dims(out_weight)[1]
+    separate = [kwargs.get(name) for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight")]
+    projected = [run.dims(weight)[0] for weight in separate if weight is not None]
+    run.uses.equal.append(([stream, inner, *projected], run.tracer.where("multi_head_attention")))
+    split = run.tracer.axes.split_dim(inner, plain(heads))
+    run.uses.numeric.append((SizeOf(tuple(split[1])), run.tracer.where("multi_head_attention")))
+    return [(width, stream), (heads, split[0])]
+
+
+READERS: dict[str, Reader] = {
+    **dict.fromkeys(_SHAPING, _shape),
+    **dict.fromkeys(("full", "new_full"), _full),
+    "as_strided": _as_strided,
+    "unflatten": _unflatten,
+    **dict.fromkeys(("split", "split_with_sizes", "unsafe_split", "unsafe_split_with_sizes"), _split),
+    **dict.fromkeys(("chunk", "unsafe_chunk"), _chunk),
+    "tensor_split": _tensor_split,
+    "vsplit": _split_along(0),
+    "hsplit": _split_along(1),
+    "dsplit": _split_along(2),
+    **dict.fromkeys(("narrow", "narrow_copy"), _narrow),
+    **dict.fromkeys(("__getitem__", "__setitem__"), _items),
+    "layer_norm": _layer_norm,
+    "rms_norm": _layer_norm,
+    "group_norm": _group_norm,
+    **dict.fromkeys(("batch_norm", "instance_norm"), _channel_norm),
+    **dict.fromkeys(
+        ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _convolution
+    ),
+    **dict.fromkeys(("channel_shuffle", "native_channel_shuffle"), _channel_shuffle),
+    "arange": _arange,
+    "scaled_dot_product_attention": _attention,
+    "multi_head_attention_forward": _multi_head_attention,
+}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from growkit.axes.axis import Axis, Number
-from growkit.axes.expressions import leaves
+from growkit.axes.expressions import Leaf, leaves
 from growkit.errors import NameLookupError, nearest
 
 
@@ -42,11 +42,14 @@ def find(name: str, axes: Sequence[Axis], numbers: Sequence[Number], modules: Ma
     sized_axes = _sized(axes, keeping)
     if len(sized_axes) > 1 and not _joint(sized_axes, keeping, modules):
         raise _ambiguous(name, sized_axes)
+    if sized_axes and any(not isinstance(size, Leaf) for number in keeping for size in number.sizes):
+        made_of = f"write the axis: {name!r} is made of it and more"
+        raise _ambiguous(name, sized_axes, made_of)
     if sized_axes:
         return sized_axes
     composed = [axis for axis in axes if any(known.rpartition(".")[0] == name for known in axis.names)]
     if composed:
-        raise _ambiguous(name, composed)
+        raise _ambiguous(name, composed, "write one of these: it is a dim made of several axes")
     ending = [axis for axis in axes if any(known.endswith("." + name) for known in axis.names)]
     if len(ending) > 1:
         raise _ambiguous(name, ending)
@@ -76,12 +79,12 @@ def _joint(axes: Sequence[Axis], numbers: Sequence[Number], modules: Mapping[str
     return len({axis.kind for axis in axes}) == len(meant) == 1 and not (bookkeeping and len(owners) > 1)
 
 
-def _ambiguous(name: str, axes: Sequence[Axis]) -> NameLookupError:
+def _ambiguous(name: str, axes: Sequence[Axis], next_step: str | None = None) -> NameLookupError:
     candidates = ", ".join(f"{axis.name} ({axis.kind}, {axis.size})" for axis in axes)
     return NameLookupError(
         f"the name {name!r} fits {len(axes)} axes",
         f"a name of one axis: {candidates}",
-        f"write one of these, or a glob such as '**.{name}' to mean all of them",
+        next_step or f"write one of these, or a glob such as '**.{name}' to mean all of them",
     )
 
 

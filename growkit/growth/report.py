@@ -71,7 +71,7 @@ class Report:
             lines += ["", f"{'tensor':{width}}  before -> after (new entries)   optimizer state"]
         for tensor in self.tensors:
             shapes = f"{_shape(tensor.before)} -> {_shape(tensor.after)} ({tensor.new_entries})"
-            slots = ", ".join(f"{s.slot} {s.status}" for s in self.slots.get(tensor.name, ()))
+            slots = ", ".join(f"{s.slot} {_status(s)}" for s in self.slots.get(tensor.name, ()))
             lines.append(f"{tensor.name:{width}}  {shapes:30}  {slots or '-'}")
         reasons = {
             (s.status, s.reason) for slots in self.slots.values() for s in slots if s.status in ("approximate", "reset")
@@ -80,9 +80,12 @@ class Report:
         if self.new_parameters:
             lines.append(f"new: {len(self.new_parameters)} parameters in new blocks, {self.new_parameters[0]} ...")
         if self.unoptimized:
-            lines.append(f"in no given optimizer: {_some(self.unoptimized)}")
+            lines.append(
+                f"in no given optimizer: {_some(self.unoptimized)}: these are new tensors, which an optimizer made "
+                "before does not train"
+            )
         if self.foreign:
-            lines.append(f"left alone, not of this model: {_some(self.foreign)}")
+            lines.append(f"the optimizers hold {len(self.foreign)} parameters that are not among these: left alone")
         lines += [f"warning: {warning}" for warning in self.warnings]
         lines.append(
             f"parameters {self.before.parameters} -> {self.after.parameters}, "
@@ -91,6 +94,10 @@ class Report:
         )
         lines.append(str(self.verification) if self.verification else "not verified: no example inputs were given")
         return "\n".join(lines)
+
+
+def _status(slot: SlotReport) -> str:
+    return "old entries exact" if slot.status == "new" else slot.status
 
 
 def _some(names: tuple[str, ...]) -> str:

@@ -72,7 +72,6 @@ def commit(
     grown = {moved(name, resolved.plan.depth) for name in resolved.edits}
     changes.renames = {name: now for name in names if (now := moved(name, resolved.plan.depth)) != name}
     changes.new_parameters = tuple(name for name, p in parameters.items() if p in sources)
-    if optimizers:
-        changed = {name: p for name, p in parameters.items() if name in grown or p in sources}
-        changes.unoptimized = tuple(name for name, p in changed.items() if p.requires_grad and p not in held)
+    changed = {name: p for name, p in parameters.items() if name in grown or p in sources}
+    changes.unoptimized = tuple(name for name, p in changed.items() if p.requires_grad and p not in held)
     return changes

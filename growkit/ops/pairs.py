@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from types import UnionType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from growkit.discovery.untouched import untouched
-from growkit.errors import InputsError, SizeError
+from growkit.errors import InputsError
 from growkit.growth.api import Optimizers, grow
 from growkit.growth.report import Report
 
@@ -53,7 +54,7 @@ def _listed(between: object) -> Iterable[object]:
 def widen_linear(
     first: nn.Linear,
     second: nn.Module,
-    new_width: int,
+    new_width: int | float,
     between: Sequence[nn.Module] = (),
     *,
     optimizers: Optimizers = None,
@@ -63,6 +64,8 @@ def widen_linear(
     example_inputs: Tensor | None = None,
 ) -> Report:
     """Widens the units between two linear layers, in place: rows of `first`, columns of `second`.
+
+    `new_width`: an int, the new number of units, or a float, a factor.
 
     first: `'units in'`; second: `'out units'`; `between`: all modules that the units pass (activations, norms,
     dropout), in order. `optimizers`, `method`, `seed` as in `growkit.grow`; `followers`: the same layers of a copy of
@@ -75,6 +78,7 @@ def widen_linear(
         GrowkitError: a module between forbids it, and what would do; everything is as before.
     """
     chain = Chain(first, second, between)
+    _check_type("first", first, nn.Linear)
     if example_inputs is None:
         example_inputs = _random(first.weight, 4, first.in_features)
     return _widen(chain, "first.weight[0]", new_width, example_inputs, optimizers, followers, method, seed)
@@ -83,7 +87,7 @@ def widen_linear(
 def widen_conv(
     first: Convolution,
     second: nn.Module,
-    new_width: int,
+    new_width: int | float,
     between: Sequence[nn.Module] = (),
     *,
     optimizers: Optimizers = None,
@@ -103,24 +107,32 @@ def widen_conv(
         InputsError: no inputs with equal sides fit: pass `example_inputs`.
     """
     chain = Chain(first, second, between)
+    _check_type("first", first, Convolution)
     if example_inputs is None:
         example_inputs = _fitting(chain, first)
     channels = "first.weight[1]" if first.transposed else "first.weight[0]"
     return _widen(chain, channels, new_width, example_inputs, optimizers, followers, method, seed)
 
 
+def _check_type(argument: str, layer: object, kind: type | UnionType) -> None:
+    if not isinstance(layer, kind):
+        raise InputsError(
+            f"as {argument}, a {type(layer).__name__}",
+            "a Linear in widen_linear, a convolution in widen_conv",
+            "use the other one, or growkit.grow for layers of other types",
+        )
+
+
 def _widen(
     chain: Chain,
     axis: str,
-    new_width: int,
+    new_width: int | float,
     example_inputs: Tensor,
     optimizers: Optimizers,
     followers: Iterable[Follower],
     method: str | None,
     seed: int,
 ) -> Report:
-    if isinstance(new_width, bool) or not isinstance(new_width, int):
-        raise SizeError(f"new_width={new_width!r}", "an int, the new number of units", "write for instance 2 * width")
     return grow(
         chain,
         widen={axis: new_width},

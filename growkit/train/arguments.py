@@ -57,5 +57,8 @@ def _check_fillable(parameter: inspect.Parameter, offered: Collection[str], titl
         raise EngineError(
             f"{title} asks for {name!r}",
             allowed,
-            f"rename the parameter to {close[0]!r}" if close else f"give {name!r} a default value, or rename it",
+            f"rename the parameter to {close[0]!r}"
+            if close
+            else f"give {name!r} a default value, rename it, or "
+            f"pass a service of this name: Engine(services={{{name!r}: ...}})",
         )

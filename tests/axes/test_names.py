@@ -3,7 +3,7 @@
 import pytest
 
 from growkit.axes.axis import Axis, Number, Occurrence
-from growkit.axes.expressions import Leaf, Product, Role
+from growkit.axes.expressions import Concat, Leaf, Product, Role
 from growkit.axes.names import find
 from growkit.errors import NameLookupError
 
@@ -126,3 +126,11 @@ def test_a_glob_leaves_inputs_and_outputs_alone_unless_it_means_nothing_else() -
     assert find("**.weight[0]", [*AXES, head], NUMBERS, MODULES) == (STREAM, *FFN)
     assert find("head.*[0]", [*AXES, head], NUMBERS, MODULES) == (head,)
     assert find("head.weight[0]", [*AXES, head], NUMBERS, MODULES) == (head,)
+
+
+def test_an_attribute_that_is_a_multiple_of_an_axis_is_refused() -> None:
+    """out_features of both halves of a gate: 16 of it would be 8 units, so an int could not be meant."""
+    half = axis("up.weight[0].0", 4, "hidden")
+    both = Number("up.out_features", None, 8, (Concat((Leaf(half.name), Leaf(half.name))),), False)
+    with pytest.raises(NameLookupError, match="write the axis: 'out_features' is made of it and more"):
+        find("out_features", [half], [both], {})

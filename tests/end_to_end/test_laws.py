@@ -21,7 +21,8 @@ from growkit.growth import api
 from growkit.growth.journal import Journal
 from growkit.growth.resolve import resolve
 from growkit.maps.axis_map import NEW
-from growkit.testing import Case, assert_function_preserved, conformers, deepenings, mlps, randomise, widenings
+from growkit.testing import assert_function_preserved, randomise
+from growkit.testing.strategies import Case, conformers, deepenings, mlps, widenings
 from tests.growth.nets import conformer, picture, plain, utterances
 
 EQUAL, ODD = st.just(4), st.sampled_from((3, 5))

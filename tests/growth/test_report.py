@@ -101,8 +101,8 @@ def test_text() -> None:
     )
     assert any(line.split() == ["last.weight", "2x4", "->", "2x8", "(0)", "-"] for line in lines)
     assert "new: 6 parameters in new blocks, blocks.2.norm.weight ..." in lines
-    assert "in no given optimizer: last.weight" in lines
-    assert any(line.startswith("left alone, not of this model: param_groups[0]") for line in lines)
+    assert any(line.startswith("in no given optimizer: last.weight: these are new tensors") for line in lines)
+    assert f"the optimizers hold {len(report.foreign)} parameters that are not among these: left alone" in lines
     assert any(line.startswith("warning: copies on 'first.weight[0]'") for line in lines)
     assert lines[-2].startswith(f"parameters 140 -> {report.after.parameters}, bytes 1120 -> ")
     assert lines[-1].startswith("function kept: relative deviation")

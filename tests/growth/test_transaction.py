@@ -46,12 +46,12 @@ def test_what_was_written_is_listed_and_taken_back() -> None:
     assert picture(model, [optimizer], [follower]) == before
 
 
-def test_without_optimizers_nothing_is_missing_there() -> None:
+def test_without_optimizers_everything_that_changed_is_unoptimized() -> None:
     model = residual()
     plan = make_plan(discover(model, rows()), deepen={"blocks": 3})
     changes = commit(model, resolve(plan, model), [], [], "mean", Journal(keep=False))
-    assert changes.unoptimized == ()
     assert len(changes.new_parameters) == 6
+    assert changes.unoptimized == changes.new_parameters
     assert len(model.blocks) == 3
 
 

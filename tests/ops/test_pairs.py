@@ -83,7 +83,20 @@ def test_what_stands_between_may_forbid_it() -> None:
     assert first.weight is weight
 
 
-@pytest.mark.parametrize("width", [2.0, True, 3])
+def test_a_factor() -> None:
+    first, second = nn.Linear(3, 4), nn.Linear(4, 2)
+    widen_linear(first, second, 1.5)
+    assert first.out_features == 6
+
+
+def test_layers_of_another_type_are_named() -> None:
+    with pytest.raises(InputsError, match="as first, a Conv1d"):
+        widen_linear(nn.Conv1d(3, 4, 1), nn.Linear(4, 2), 6)  # type: ignore[arg-type]
+    with pytest.raises(InputsError, match="as first, a Linear"):
+        widen_conv(nn.Linear(3, 4), nn.Linear(4, 2), 6)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("width", [2, True, 3, 1.3, "6"])
 def test_no_width(width: object) -> None:
     with pytest.raises(SizeError):
         widen_linear(nn.Linear(3, 4), nn.Linear(4, 2), width)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 from growkit import Insert, discover, make_plan
-from growkit.testing import conformers, deepenings, mlps, widenings
+from growkit.testing.strategies import conformers, deepenings, mlps, widenings
 from tests.growth.nets import residual, rows
 
 

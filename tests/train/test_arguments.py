@@ -50,7 +50,7 @@ def test_an_unknown_parameter_is_refused_with_the_nearest_name() -> None:
 
 
 def test_a_parameter_unlike_all_names_is_refused_with_another_way_out() -> None:
-    with pytest.raises(EngineError, match="give 'zzz' a default value, or rename it"):
+    with pytest.raises(EngineError, match="give 'zzz' a default value, rename it, or pass a service"):
         SignatureCall(lambda zzz: zzz, OFFERED, "the callback")
 
 

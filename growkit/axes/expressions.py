@@ -93,3 +93,15 @@ def rename(expression: Expression, names: Mapping[str, str]) -> Expression:
         case Concat(parts):
             return Concat(tuple(rename(p, names) for p in parts))
     return expression
+
+
+def without_roles(expression: Expression) -> Expression:
+    """The same size: roles do not matter to it."""
+    match expression:
+        case Leaf(axis):
+            return Leaf(axis)
+        case Product(factors):
+            return Product(tuple(map(without_roles, factors)))
+        case Concat(parts):
+            return Concat(tuple(map(without_roles, parts)))
+    return expression

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from growkit.axes.axis import Number
-from growkit.axes.expressions import Concat, Expression, Leaf, Product, Role, leaves, size
+from growkit.axes.expressions import Concat, Expression, Product, Role, leaves, size, without_roles
 from growkit.axes.layouts import Layout
 from growkit.discovery.counts import is_count
 from growkit.errors import LayoutError
@@ -118,16 +118,4 @@ def _at_place(place: str, layouts: Mapping[str, Layout]) -> Expression | None:
         role = Role(match["role"])
         chosen = tuple(f for f in expression.factors if {leaf.role for leaf in leaves(f)} == {role})
         expression = Product(chosen)
-    return _without_roles(expression) if list(leaves(expression)) else None
-
-
-def _without_roles(expression: Expression) -> Expression:
-    """The same size: roles do not matter to it."""
-    match expression:
-        case Leaf(axis):
-            return Leaf(axis)
-        case Product(factors):
-            return Product(tuple(map(_without_roles, factors)))
-        case Concat(parts):
-            return Concat(tuple(map(_without_roles, parts)))
-    return expression
+    return without_roles(expression) if list(leaves(expression)) else None

@@ -20,6 +20,13 @@ class Insert:
 
     at: Sequence[int]
 
+    def __post_init__(self) -> None:
+        at: object = self.at
+        if isinstance(at, str) or not isinstance(at, Sequence):
+            raise DepthError(
+                f"Insert(at={self.at!r})", "a list of positions, as in list.insert", "write for instance Insert(at=[1])"
+            )
+
 
 Deepen = Mapping[str, int | Insert]
 

@@ -14,7 +14,7 @@ from math import prod
 from torch import Tensor, nn
 
 from growkit.axes.axis import Axis, Block, Lock, Number, Occurrence, Passage
-from growkit.axes.expressions import Concat, Expression, Leaf, Product, Role, leaves
+from growkit.axes.expressions import Expression, Leaf, Product, Role, leaves, without_roles
 from growkit.axes.layouts import Layout
 from growkit.axes.table import AxisTable
 from growkit.errors import LayoutError
@@ -187,7 +187,7 @@ def _numbers(model: nn.Module, layouts: Mapping[str, Layout], names: Mapping[str
             yield Number(_join(path, attribute), None, getattr(module, attribute), (size,), attribute in _READ)
         for attribute, index, dim, read in _TORCH_SIZES.get(type(module), ()):
             value = getattr(module, attribute)
-            size = _without_roles(layouts[_join(path, "weight")].dims[dim])
+            size = without_roles(layouts[_join(path, "weight")].dims[dim])
             yield Number(_join(path, attribute), index, value if index is None else value[index], (size,), read)
         if isinstance(module, RelativePositions) and "position" in names:
             yield Number(_join(path, "dim"), None, module.dim, (Leaf(names["position"]),), True)
@@ -197,19 +197,8 @@ def _dim(layouts: Mapping[str, Layout], place: str) -> Expression:
     """The size at a place such as `linear1.weight[0]` or `query.weight[0].0`."""
     match = _PLACE.fullmatch(place)
     assert match is not None
-    expression = _without_roles(layouts[match["tensor"]].dims[int(match["dim"])])
+    expression = without_roles(layouts[match["tensor"]].dims[int(match["dim"])])
     if match["factor"] is None:
         return expression
     assert isinstance(expression, Product)
     return expression.factors[int(match["factor"])]
-
-
-def _without_roles(expression: Expression) -> Expression:
-    match expression:
-        case Leaf(axis):
-            return Leaf(axis)
-        case Product(factors):
-            return Product(tuple(map(_without_roles, factors)))
-        case Concat(parts):
-            return Concat(tuple(map(_without_roles, parts)))
-    return expression

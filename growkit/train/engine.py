@@ -72,6 +72,7 @@ class Engine:
         console: Console | None = None,
     ):
         check_features(train_step, optimizers)
+        _check_collections(callbacks, epoch_callbacks, services)
         services = dict(services or {})
         check_services(services, taken=OFFERED_TO_CALLBACKS)
         settings = settings or Settings()
@@ -180,6 +181,18 @@ class Engine:
     def explain(self) -> None:
         """Prints the loops of this run, from the outermost to the innermost."""
         print(chain_text(self._loop))
+
+
+def _check_collections(callbacks: object, epoch_callbacks: object, services: object) -> None:
+    for name, given in (("callbacks", callbacks), ("epoch_callbacks", epoch_callbacks)):
+        if not isinstance(given, Sequence):
+            raise EngineError(f"{name}={given!r}", "a list, also of one callback", f"write {name}=[...]")
+    if services is not None and not isinstance(services, Mapping):
+        raise EngineError(
+            f"services of type {type(services).__name__}",
+            "a dict from the name that callbacks ask for to the service",
+            "write services={'growth': growkit.Growth(...)}",
+        )
 
 
 def _made_model(model: nn.Module | Callable[..., nn.Module]) -> nn.Module:

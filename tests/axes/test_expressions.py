@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from growkit.axes.expressions import Concat, Expression, Fixed, Leaf, Product, Role, leaves, rename, size
+from growkit.axes.expressions import (
+    Concat,
+    Expression,
+    Fixed,
+    Leaf,
+    Product,
+    Role,
+    leaves,
+    rename,
+    size,
+    without_roles,
+)
 
 HEADS = Product((Leaf("h", Role.PRODUCES), Concat((Leaf("k"), Leaf("k"), Leaf("v")))))
 
@@ -35,3 +46,10 @@ def test_rename_keeps_roles_and_unknown_names() -> None:
     renamed = rename(HEADS, {"h": "heads", "v": "value"})
     assert renamed == Product((Leaf("heads", Role.PRODUCES), Concat((Leaf("k"), Leaf("k"), Leaf("value")))))
     assert rename(Fixed(3), {"h": "heads"}) == Fixed(3)
+
+
+def test_without_roles() -> None:
+    """`(heads [a|b] 2)` with and without."""
+    a, b = Leaf("a", Role.CONSUMES), Leaf("b", Role.CONSUMES)
+    with_roles = Product((Leaf("heads", Role.PRODUCES), Concat((a, b)), Fixed(2)))
+    assert without_roles(with_roles) == Product((Leaf("heads"), Concat((Leaf("a"), Leaf("b"))), Fixed(2)))

@@ -228,3 +228,9 @@ def test_a_count_that_is_also_a_number_is_refused() -> None:
     with pytest.raises(DepthError) as error:
         make_plan(discover(Averaged().double(), rows()), deepen={"blocks": 3})
     assert error.value.given == "num_layers = 2, as many as there are blocks in 'blocks', and the model reads it"
+
+
+@pytest.mark.parametrize("at", [1, None, "12"])
+def test_positions_are_a_list(at: object) -> None:
+    with pytest.raises(DepthError, match="a list of positions"):
+        Insert(at=at)  # type: ignore[arg-type]

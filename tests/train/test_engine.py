@@ -122,3 +122,16 @@ def test_metrics_can_be_read_while_training(make_engine: Any) -> None:
     engine.fit(max_steps=2)
     assert seen[0] is None
     assert engine.metrics.last["loss"] != seen[1] is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given"),
+    [
+        ({"callbacks": print}, "callbacks=<built-in function print>"),
+        ({"epoch_callbacks": print}, "epoch_callbacks="),
+        ({"services": [1]}, "services of type list"),
+    ],
+)
+def test_what_is_no_collection_is_refused(make_engine: Any, arguments: dict[str, Any], given: str) -> None:
+    with pytest.raises(EngineError, match=given):
+        make_engine(**arguments)

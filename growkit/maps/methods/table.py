@@ -17,8 +17,8 @@ def method(name: str) -> Method:
     Raises:
         NameLookupError: unknown name; the nearest is named.
     """
-    if name not in METHODS:
-        near = nearest(name, METHODS)
+    if not isinstance(name, str) or name not in METHODS:
+        near = nearest(str(name), METHODS)
         raise NameLookupError(
             f"method {name!r}", ", ".join(METHODS), f"did you mean {near[0]!r}?" if near else "choose one of these"
         )

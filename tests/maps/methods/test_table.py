@@ -25,3 +25,9 @@ def test_a_name_like_none_gets_no_guess() -> None:
     with pytest.raises(NameLookupError) as error:
         method("@@@@")
     assert error.value.next_step == "choose one of these"
+
+
+@pytest.mark.parametrize("name", [5, None, ["copy"], b"copy"])
+def test_what_is_no_name(name: object) -> None:
+    with pytest.raises(NameLookupError, match="allowed: copy, fresh"):
+        method(name)  # type: ignore[arg-type]

@@ -42,9 +42,10 @@ def discover(
     `{"mix.weight": "stream:produces stream_in:consumes"}`; equal labels are one axis, and name it.
     `call(model, inputs)`: runs the model where `forward` is not the entry.
 
-    Not seen in one run: other branches (`table.warnings` names values that it branches on), what happens in training
-    only, and sizes that code written in C takes from an int (`0.5 * self.width` with the float in front, numpy,
-    `range`, `x.shape.numel()`) and uses as numbers. The verification of a growth with inputs compares what comes out.
+    Not seen in one run: other branches (`table.warnings` says where the run branches on values), what happens in
+    training only, and sizes that code written in C takes out of an int and uses as numbers: `1.0 / self.width` and
+    `0.5 * self.width` with the float in front, `range`, `math.log`, `math.isqrt`, `x.shape.numel()`. The verification
+    of a growth with inputs compares what comes out of them.
 
     Raises:
         InputsError: the model is no module, does not accept the inputs, or is wrapped for several devices.

@@ -21,6 +21,7 @@ from growkit.discovery.call import DECLARE, OTHERS, Call, Known, Nature, Unfollo
 from growkit.discovery.rule_table import rule_of
 from growkit.discovery.tied import Scales
 
+_BUFFER = "register the tensor as a buffer"
 _RESHAPING = frozenset({"squeeze_", "unsqueeze_", "t_", "transpose_"})
 """Ops that change the shape of the tensor itself."""
 
@@ -61,6 +62,24 @@ class Tracer(TorchDispatchMode):
                 if nature is Nature.WEIGHT:
                     self._parameters[tensor.untyped_storage().data_ptr()] = dims
                 self._remember(tensor, Known(dims, nature))
+
+        self._hold_plain_tensors(model)
+
+    def _hold_plain_tensors(self, model: nn.Module) -> None:
+        """Locks tensors that modules keep as plain attributes, also in lists and dicts: growth does not reach them."""
+        for path, module in model.named_modules():
+            for name, value in vars(module).items():
+                tensors = tree_leaves(value) if isinstance(value, list | tuple | dict) else [value]
+                for tensor in tensors:
+                    if isinstance(tensor, Tensor) and id(tensor) not in self._known:
+                        known = Known([[self.axes.node(size)] for size in tensor.shape], Nature.CONSTANT)
+                        self._remember(tensor, known)
+                        where = f"{path}.{name}" if path else name
+                        for dim in known.dims:
+                            if dim[0].size != 1:
+                                self.axes.lock(
+                                    dim, Lock("a tensor that is no parameter or buffer has it", where, _BUFFER)
+                                )
 
     def enter_input(self, tensor: Tensor) -> None:
         """Says that a tensor is an input of the model."""

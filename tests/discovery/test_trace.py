@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules import module as module_hooks
+from torch.utils._pytree import tree_leaves
 
 from growkit.axes.reading import settle
 from growkit.discovery import rules as rules
@@ -15,7 +16,7 @@ from growkit.discovery.call import Nature
 from growkit.discovery.discover import discover
 from growkit.discovery.trace import Tracer
 from growkit.growth.planning import make_plan
-from tests.discovery.models import Small, X
+from tests.discovery.models import Small, X, reasons
 
 
 def test_places_are_module_paths_with_the_op_where_it_is_no_module_s_own() -> None:
@@ -109,3 +110,16 @@ def test_a_branch_on_values_is_warned_of(branch: Any, where: str) -> None:
 def test_values_of_buffers_are_no_warning() -> None:
     model = Small(lambda m, x: m.a(x) if m.on > 0 else x, a=nn.Linear(5, 4), on=torch.ones(()))
     assert discover(model, X).warnings == ()
+
+
+@pytest.mark.parametrize("kept", [lambda t: t, lambda t: [t], lambda t: {"mask": (t,)}])
+def test_plain_tensors_of_modules_lock_what_they_meet(kept: Any) -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        (mask,) = tree_leaves(m.kept[0])
+        return m.b(m.a(x) * mask)
+
+    model = Small(run, a=nn.Linear(5, 4), b=nn.Linear(4, 3))
+    model.kept = (kept(torch.ones(4, dtype=torch.float64)),)
+    table = discover(model, X)
+    assert reasons(table, "a.weight[0]") == ["a tensor that is no parameter or buffer has it"]
+    assert reasons(table, "b.weight[0]") == []

@@ -122,6 +122,8 @@ def bind(func: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> di
 
 def written(func: OpOverload, arguments: Mapping[str, Any]) -> list[Tensor]:
     """The arguments that an op writes in place."""
+    if not func._schema.is_mutable:
+        return []
     infos = ((argument.name, argument.alias_info) for argument in func._schema.arguments)
     given = [arguments[name] for name, info in infos if info is not None and info.is_write]
     return [x for x in tree_leaves(given) if isinstance(x, Tensor)]

@@ -69,7 +69,9 @@ class Tracer(TorchDispatchMode):
         """Locks tensors that modules keep as plain attributes, also in lists and dicts: growth does not reach them."""
         for path, module in model.named_modules():
             for name, value in vars(module).items():
-                tensors = tree_leaves(value) if isinstance(value, list | tuple | dict) else [value]
+                own = name in ("_parameters", "_buffers", "_modules")
+                nested = type(value) in (list, tuple, dict) and not own
+                tensors = tree_leaves(value) if nested and value else [value]
                 for tensor in tensors:
                     if isinstance(tensor, Tensor) and id(tensor) not in self._known:
                         known = Known([[self.axes.node(size)] for size in tensor.shape], Nature.CONSTANT)

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from growkit.discovery.call import bind, written
 from growkit.errors import InputsError
 
+_CONTAINERS = (dict, list, set, deque)
 _WRAPPERS = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "FSDPModule"}
 
 
@@ -83,7 +84,7 @@ def _keep_module(module: nn.Module) -> Callable[[], None]:
     waiting = list(vars(module).values())
     while waiting:
         value = waiting.pop()
-        if isinstance(value, dict | list | set | deque) and id(value) not in seen:
+        if isinstance(value, _CONTAINERS) and id(value) not in seen:
             seen.add(id(value))
             kept.append(_keep_container(value))
             waiting += value.values() if isinstance(value, dict) else value

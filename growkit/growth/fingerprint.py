@@ -49,24 +49,30 @@ def read_number(model: nn.Module, path: str, index: int | None) -> Any:
         return None
 
 
+def differences(model: nn.Module, expected: Fingerprint) -> list[str]:
+    """In what the model is not as a fingerprint describes it; empty if it is."""
+    tensors = {name: tuple(t.shape) for name, t in tensors_of(model).items()}
+    found_out = [*_differences("tensor", expected.tensors, tensors)]
+    found_out += _differences("module", expected.modules, module_types(model))
+    for key, value in expected.numbers.items():
+        path, _, index = key.partition("#")
+        found = read_number(model, path, int(index) if index else None)
+        if found != value:
+            found_out.append(f"number {key}: the plan says {value}, the model has {found}")
+    return found_out
+
+
 def check_fingerprint(model: nn.Module, expected: Fingerprint) -> None:
     """Passes if the model is as the plan describes it.
 
     Raises:
         PlanError: with the first differences.
     """
-    tensors = {name: tuple(t.shape) for name, t in tensors_of(model).items()}
-    differences = [*_differences("tensor", expected.tensors, tensors)]
-    differences += _differences("module", expected.modules, module_types(model))
-    for key, value in expected.numbers.items():
-        path, _, index = key.partition("#")
-        found = read_number(model, path, int(index) if index else None)
-        if found != value:
-            differences.append(f"number {key}: the plan says {value}, the model has {found}")
-    if differences:
-        more = f" (and {len(differences) - 3} more)" if len(differences) > 3 else ""
+    found = differences(model, expected)
+    if found:
+        more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
         raise PlanError(
-            f"a plan for another model: {'; '.join(differences[:3])}{more}",
+            f"a plan for another model: {'; '.join(found[:3])}{more}",
             "the model that the plan was made for, or a fresh one of the same sizes",
             "make the plan anew with make_plan(discover(model, ...)), or build the model as it was before the growth",
         )

@@ -12,10 +12,10 @@ from torch.utils._pytree import tree_map_only
 from growkit.axes.table import AxisTable
 from growkit.discovery.discover import discover
 from growkit.discovery.inputs import CallModel, Inputs
-from growkit.errors import EngineError, PlanError
+from growkit.errors import EngineError
 from growkit.growth.api import grow
 from growkit.growth.depth import Deepen
-from growkit.growth.fingerprint import check_fingerprint, fingerprint_of
+from growkit.growth.fingerprint import differences, fingerprint_of
 from growkit.growth.followers import Follower
 from growkit.growth.plan import Plan
 from growkit.growth.planning import make_plan
@@ -118,12 +118,8 @@ class Growth:
 
     def _discovered(self, model: nn.Module) -> AxisTable:
         """The axes of a model, which is discovered if it is another one, or was changed by something else."""
-        if self._model is model and self._table is not None:
-            try:
-                check_fingerprint(model, fingerprint_of(self._table))
-                return self._table
-            except PlanError:
-                pass
+        if self._model is model and self._table is not None and not differences(model, fingerprint_of(self._table)):
+            return self._table
         self._table = discover(model, self.example_inputs, layouts=self.layouts, call=self.call)
         self._model = model
         return self._table

@@ -73,11 +73,13 @@ class Growth:
         widen: Widen | None = None,
         deepen: Deepen | None = None,
         method: Methods = None,
+        multiple_of: int | None = None,
         config_updates: Mapping[str, object] | None = None,
     ) -> StepCallbackReturn | None:
         """Grows the model now, once per name; what it gives is for the callback to return.
 
-        None if a growth of this name was done before. `widen`, `deepen` and `method` as in `growkit.make_plan`.
+        None if a growth of this name was done before. `widen`, `deepen`, `method` and `multiple_of` as in
+        `growkit.make_plan`.
 
         Raises:
             GrowkitError: the growth or a setting is refused; nothing is changed.
@@ -89,7 +91,15 @@ class Growth:
             raise EngineError("a request outside of training", "requests from a callback", "call engine.fit")
         updates = dict(config_updates or {})
         runtime.check_updates(updates)
-        plan = make_plan(self.table, widen, deepen, method=method, seed=self.seed, growth=len(self.done))
+        plan = make_plan(
+            self.table,
+            widen,
+            deepen,
+            method=method,
+            multiple_of=multiple_of,
+            seed=self.seed,
+            growth=len(self.done),
+        )
         runtime.drop_wrapper()
         report = grow(
             runtime.model,

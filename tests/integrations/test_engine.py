@@ -149,6 +149,17 @@ def test_a_name_is_grown_once_and_its_plan_and_report_are_kept() -> None:
     assert [report.verification.passed for report in growth.reports] == [True]
 
 
+def test_what_a_factor_gives_is_rounded_up_on_request() -> None:
+    """Four units by 1.3 are 5.2, that is 8 in multiples of 8."""
+
+    def callback(growth):
+        return growth.request("wider", widen={"0.weight[0]": 1.3}, multiple_of=8)
+
+    engine = make_engine(gk.Growth(X), [callback])
+    engine.fit(1)
+    assert engine.model[0].out_features == 8
+
+
 def test_a_growth_that_is_refused_leaves_everything_and_training_can_go_on() -> None:
     growth = gk.Growth(X)
     refusals = []

@@ -161,7 +161,9 @@ def test_law_3(data: st.DataObject) -> None:
             # their rounding is that of the large ones; a wrong factor is far above both
             scale = own_scale if own_scale > 1e-3 * largest[key] else largest[key]
             deviation = float((state[key] - value)[kept].abs().max()) / scale
-            assert deviation <= 1e-12, (name, key, deviation)
+            # float64 rounding of eight steps through norms: up to 2e-12 was seen in 240 nets, and 1e-2 is the least
+            # that a wrong factor is off by
+            assert deviation <= 1e-10, (name, key, deviation)
             checked += 1
     assert checked
 

@@ -199,7 +199,7 @@ def _group_norm(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: A
 
 
 def _convolution(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
-    x, weight = args[:2]
+    x, weight = args[0], args[1] if len(args) > 1 else kwargs["weight"]
     groups = args[6] if len(args) > 6 else kwargs.get("groups", 1)
     if plain(groups) == 1:
         return ()

@@ -65,6 +65,8 @@ class SizeWatch(TorchFunctionMode):
         reader = READERS.get(name)
         given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, SizeInt)]
         if reader:
+            if not args and "input" in kwargs:  # torch's name for what it takes first; readers count from it
+                args, kwargs = (kwargs["input"],), {name: x for name, x in kwargs.items() if name != "input"}
             for value, dim in reader(Run(self.tracer, self.uses), args, kwargs, result):
                 value = as_int(value)
                 size = plain(value)

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from growkit.axes.patterns import show
 from growkit.axes.table import AxisTable
 from growkit.discovery.discover import discover
-from tests.discovery.models import Small, X, reasons
+from tests.discovery.models import Small, X, reasons, weight
 
 
 def table_of(use: Any, **ints: int) -> AxisTable:
@@ -113,3 +114,25 @@ def _parts(m: Any, use: Any, x: Tensor) -> Any:
 def test_slices_of_what_no_parameter_holds_are_free() -> None:
     table = discover(Small(lambda m, x: m.b(m.a(x)[:, -3:, :][:, :2]), a=nn.Linear(5, 4), b=nn.Linear(4, 2)), X)
     assert reasons(table, "a.weight[0]") == []
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda m, y: F.conv1d(input=y.mT, weight=m.kernel, groups=m.groups).mT,
+        lambda m, y: F.conv1d(y.mT, m.kernel, None, 1, 0, 1, m.groups).mT,
+        lambda m, y: F.group_norm(input=F.conv1d(y.mT, weight=m.kernel, groups=m.groups), num_groups=m.groups).mT,
+    ],
+)
+def test_arguments_by_name_are_read_as_those_by_place(use: Any) -> None:
+    parts = {"a": nn.Linear(5, 8), "kernel": weight(8, 4, 1), "groups": 2, "b": nn.Linear(8, 4)}
+    table = discover(Small(lambda m, x: m.b(use(m, m.a(x))), **parts), X)
+    (number,) = (number for number in table.numbers if number.path == "groups")
+    assert show(number.sizes) == "a.weight[0].0"
+    assert str(table.layouts["kernel"]).startswith("(a.weight[0].0:gain ")
+
+
+def test_pieces_of_what_is_given_by_name_are_equally_large() -> None:
+    parts = {"a": nn.Linear(5, 8), "b": nn.Linear(4, 2)}
+    table = discover(Small(lambda m, x: m.b(torch.chunk(input=m.a(x), chunks=2, dim=-1)[0]), **parts), X)
+    assert str(table.layouts["a.bias"]) == "[a.weight[0].0|a.weight[0].1]:produces"

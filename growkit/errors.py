@@ -81,5 +81,9 @@ class SettingsError(GrowkitError):
     """An unknown setting, a setting of the wrong type, or settings that contradict each other."""
 
 
+class MissingLibraryError(GrowkitError):
+    """A library that is not installed."""
+
+
 class EngineError(GrowkitError):
     """A training loop that is used in a way that it does not allow."""

@@ -41,9 +41,11 @@ THIRD_PARTIES = {
     "ops": {"torch"},
     "train": {"torch", "rich"},
     "integrations": {"torch"},
-    "testing": {"torch", "hypothesis"},
+    "testing": {"torch", "hypothesis", "transformers", "conformer", "x_transformers", "returnn", "peft", "tree"},
     "cli": {"torch", "typer", "rich", "matplotlib", "safetensors"},
 }
+# The only module that imports modules of its own by name: the zoo, whose libraries need not be there.
+IMPORTS_BY_NAME = {"growkit.testing.zoo.foreign"}
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "misc", "base"}
 LONGEST_FILE = 320
 # Tests of the whole, beside those that mirror a module.
@@ -151,6 +153,15 @@ def hidden_imports(root: Path) -> list[str]:
     return sorted(faults)
 
 
+def imports_by_name(root: Path) -> list[str]:
+    known, faults = modules(root), []
+    for name, path in known.items():
+        found = {target: line for target, line in imports(name, path, known)}
+        if name not in IMPORTS_BY_NAME and "importlib" in found:
+            faults.append(f"{name}:{found['importlib']} may not import modules by name")
+    return faults
+
+
 def names(root: Path) -> list[str]:
     return [f"{name}: a name that says nothing" for name in modules(root) if FORBIDDEN_NAMES & set(name.split("."))]
 
@@ -222,6 +233,7 @@ PLANTED: list[tuple[Callable[[Path], list[str]], dict[str, str], list[str]]] = [
         {"growkit/axes/a.py": "def f():\n    def g():\n        from growkit.axes import b"},
         ["growkit.axes.a:3 imports growkit.axes inside a function"],
     ),
+    (imports_by_name, {"growkit/axes/a.py": "import importlib"}, ["growkit.axes.a:1 may not import modules by name"]),
     (names, {"growkit/axes/utils.py": ""}, ["growkit.axes.utils: a name that says nothing"]),
     (names, {"growkit/axes/common/a.py": ""}, ["growkit.axes.common.a: a name that says nothing"]),
     (lengths, {"growkit/axes/a.py": "x = 1\n" * 321}, ["growkit/axes/a.py: 321 lines, at most 320"]),
@@ -250,7 +262,7 @@ SOUND = {
     "tests/maps/test_m.py": "",
     "tests/growth/test_g.py": "",
 }
-CHECKS = (floors, third_parties, cycles, hidden_imports, names, lengths, mirrored_tests, docstrings)
+CHECKS = (floors, third_parties, cycles, hidden_imports, imports_by_name, names, lengths, mirrored_tests, docstrings)
 
 
 def plant(root: Path, files: dict[str, str]) -> Path:

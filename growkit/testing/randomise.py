@@ -12,12 +12,15 @@ from torch import Tensor, nn
 def randomise(model: nn.Module, seed: int = 0) -> nn.Module:
     """Draws every parameter and floating-point buffer anew, and gives the model back.
 
+    Buffers that are not saved keep their values: they follow from the sizes, as the frequencies of rotary positions do.
+
     Weights 'out in ...' are normal with a standard deviation of 1 / sqrt(entries per output), so that
     activations stay of order one; vectors are normal; what is named a variance, and gains of norms, lie between
     0.5 and 1.5. Drawn by name, so that ties stay ties.
     """
+    saved = model.state_dict(keep_vars=True)
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
-        if tensor.is_floating_point():
+        if tensor.is_floating_point() and name in saved:
             generator = torch.Generator().manual_seed(_seed(seed, name))
             tensor.copy_(_values(name, tensor, generator))
     return model

@@ -28,6 +28,8 @@ class Entry:
 
     name: str
     build: Callable[[Size], tuple[nn.Module, Any]]
+    unwanted: tuple[str, ...] = ()
+    """Names or globs of axes that nobody would want to grow, beside inputs, outputs and what is fixed."""
 
     def make(self, equal_sizes: bool = False, seed: int = 0) -> tuple[nn.Module, Any]:
         """The model in float64 and eval mode, away from its initial values, and inputs that it accepts."""
@@ -36,6 +38,11 @@ class Entry:
             model, inputs = self.build(_equal if equal_sizes else _as_it_is)
         double = tree_map_only(Tensor, lambda x: x.double() if x.is_floating_point() else x, inputs)
         return randomise(model.double().eval(), seed), double
+
+
+def either(size: Size, odd: int, equal: int) -> int:
+    """A number for odd sizes, and another for equal ones where a model does not admit 4 for it."""
+    return equal if size(0) == EQUAL else odd
 
 
 def _as_it_is(number: int) -> int:

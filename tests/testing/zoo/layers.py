@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from growkit.discovery.discover import discover
-from growkit.testing.zoo import ZOO
+from growkit.testing.zoo import FOREIGN, ZOO
 from tests.discovery.written import check_layouts
 
 Layouts = dict[str, str]
@@ -14,7 +14,8 @@ Layouts = dict[str, str]
 def check_entry(name: str, written: Layouts) -> None:
     """The model has the written layouts, at odd sizes and with all sizes equal."""
     for equal_sizes in (False, True):
-        model, inputs = ZOO[name].make(equal_sizes)
+        entry = ZOO[name] if name in ZOO else FOREIGN[name]
+        model, inputs = entry.make(equal_sizes)
         table = discover(model, inputs)
         check_layouts(table, written)
         assert table.unreached == ()

@@ -217,6 +217,24 @@ def _channel_shuffle(run: Run, args: Sequence[Any], kwargs: dict[str, Any], resu
         return ()
 
 
+def _repeat_interleave(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
+    given = dict(zip(("input", "repeats", "dim"), args, strict=False)) | kwargs
+    tensor, repeats, d = given.get("input"), given.get("repeats"), given.get("dim")
+    if not isinstance(tensor, Tensor) or not isinstance(repeats, int):
+        return ()
+    outer = tensor.numel() if d is None else tensor.shape[d]
+    return [(repeats, run.tracer.axes.split_dim(run.dims(result)[d or 0], outer)[1])]
+
+
+def _repeat(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Iterator[tuple[int, Dim]]:
+    given = args[1:] or [kwargs.get("repeats", kwargs.get("dims", ()))]
+    times = list(given[0]) if isinstance(given[0], (tuple, list)) else list(given)
+    times = [1] * (result.dim() - len(times)) + times
+    for count, dim in zip(times, run.dims(result), strict=True):
+        if plain(as_int(count)) > 1:
+            yield count, run.tracer.axes.split_dim(dim, plain(as_int(count)))[0]
+
+
 def _arange(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
     ends = [x for x in (*args, *kwargs.values()) if isinstance(x, int) and not isinstance(x, bool)]
     return [(end, run.dims(result)[0]) for end in ends if plain(end) == result.numel()]
@@ -265,6 +283,8 @@ READERS: dict[str, Reader] = {
         ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _convolution
     ),
     **dict.fromkeys(("channel_shuffle", "native_channel_shuffle"), _channel_shuffle),
+    "repeat_interleave": _repeat_interleave,
+    **dict.fromkeys(("repeat", "tile"), _repeat),
     "arange": _arange,
     "scaled_dot_product_attention": _attention,
     "multi_head_attention_forward": _multi_head_attention,

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Protocol
 
-import torch
 from torch import nn
 
 from growkit.axes.node import Node
+from growkit.nn.places import change_ints
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An int of a module, or entry `index` of a tuple of ints."""
+    """An int that modules keep: its place (see `growkit.nn.places`), or entry `index` of the tuple or list there."""
 
     path: str
     index: int | None
@@ -223,9 +223,9 @@ for _name, _sign in (("mul", "*"), ("add", "+"), ("sub", "-"), ("floordiv", "//"
 
 @contextmanager
 def tainted(model: nn.Module, kind: type[SizeInt], listener: Listener) -> Iterator[dict[Attribute, int]]:
-    """Inside, every int and tuple of ints that a module keeps is tracked; gives their values.
+    """Inside, every int that modules keep, directly or not, is tracked; gives their values.
 
-    The caller puts the attributes back (see `untouched`).
+    The caller puts them back (see `untouched`).
     """
     values: dict[Attribute, int] = {}
 
@@ -234,16 +234,7 @@ def tainted(model: nn.Module, kind: type[SizeInt], listener: Listener) -> Iterat
         values[attribute] = value
         return tracked(value, attribute, kind)
 
-    for path, module in model.named_modules():
-        if isinstance(module, torch.jit.ScriptModule):  # its attributes are not Python's
-            continue
-        attributes = vars(module)
-        for name, value in list(attributes.items()):
-            place = f"{path}.{name}" if path else name
-            if type(value) is int:
-                attributes[name] = track(place, None, value)
-            elif type(value) is tuple and value and all(type(entry) is int for entry in value):
-                attributes[name] = tuple(track(place, i, entry) for i, entry in enumerate(value))
+    change_ints(model, track)
     token = _listener.set(listener)
     try:
         yield values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import random
 import sys
 from collections import deque
@@ -15,8 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from growkit.discovery.call import bind, written
 from growkit.errors import InputsError
+from growkit.nn.places import OWN_ATTRIBUTES, holders_of, slots_of
 
-_CONTAINERS = (dict, list, set, deque)
 _WRAPPERS = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "FSDPModule"}
 
 
@@ -48,7 +49,8 @@ def unwrap(model: nn.Module) -> nn.Module:
 def untouched(model: nn.Module) -> Iterator[None]:
     """Eval mode inside, without fast paths; then the model and random states are as before.
 
-    Restored are flags, attributes, lists, dicts and sets in attributes, tables of modules, buffers and parameters.
+    Restored are flags, attributes, lists, dicts, sets and objects in attributes, tables of modules, buffers and
+    parameters.
     """
     # In eval mode torch runs whole encoder layers as one kernel, which hides what they do, and gives zeros where
     # inputs are padded, but not under every mode: outputs of two runs could not be compared.
@@ -64,6 +66,8 @@ def untouched(model: nn.Module) -> Iterator[None]:
         restored.callback(originals.restore)
         for module in model.modules():
             restored.callback(_keep_module(module))
+        for _, kept in holders_of(model):
+            restored.callback(_keep_object(kept))
         torch.backends.mha.set_fastpath_enabled(False)
         model.eval()
         with originals:
@@ -71,7 +75,7 @@ def untouched(model: nn.Module) -> Iterator[None]:
 
 
 def _keep_module(module: nn.Module) -> Callable[[], None]:
-    """What puts a module back, its children excepted."""
+    """What puts the attributes and tables of a module back, its children excepted."""
     if isinstance(module, torch.jit.ScriptModule):  # its attributes are not Python's
         training = module.training
 
@@ -79,15 +83,9 @@ def _keep_module(module: nn.Module) -> Callable[[], None]:
             module.training = training
 
         return restore_flag
-    kept = [_keep_container(vars(module))]
-    seen = {id(vars(module))}
-    waiting = list(vars(module).values())
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, _CONTAINERS) and id(value) not in seen:
-            seen.add(id(value))
-            kept.append(_keep_container(value))
-            waiting += value.values() if isinstance(value, dict) else value
+    attributes = vars(module)
+    kept = [_keep_entries(attributes)]
+    kept += [_keep_entries(attributes[name]) for name in OWN_ATTRIBUTES if isinstance(attributes.get(name), dict)]
 
     def restore() -> None:
         for put_back in kept:
@@ -96,22 +94,46 @@ def _keep_module(module: nn.Module) -> Callable[[], None]:
     return restore
 
 
-def _keep_container(container: Any) -> Callable[[], None]:
+def _keep_object(kept: Any) -> Callable[[], None]:
+    """What gives an object its attributes back, and a dict, list, set or deque its entries."""
+    put_back = []
+    if isinstance(kept, dict | list | set | deque):
+        put_back.append(_keep_entries(kept))
+    if hasattr(kept, "__dict__"):
+        put_back.append(_keep_entries(vars(kept)))
+    slots = [(name, getattr(kept, name)) for name in slots_of(type(kept)) if hasattr(kept, name)]
+
+    def restore() -> None:
+        for entries in put_back:
+            entries()
+        for name, value in slots:
+            if getattr(kept, name, None) is not value:
+                object.__setattr__(kept, name, value)
+
+    return restore
+
+
+def _keep_entries(container: Any) -> Callable[[], None]:
     """What gives a dict, list, set or deque its entries back."""
+    entries = list(container)
+    values = list(container.values()) if isinstance(container, dict) else []
 
-    def entries_now() -> list[Any]:
-        return list(container.items() if isinstance(container, dict) else container)
-
-    def parts(entries: list[Any]) -> list[Any]:
-        return [x for entry in entries for x in entry] if isinstance(container, dict) else entries
-
-    entries = entries_now()
+    def same() -> bool:
+        now = container.values() if isinstance(container, dict) else ()
+        return (
+            len(container) == len(entries)
+            and all(map(operator.is_, container, entries))
+            and all(map(operator.is_, now, values))
+        )
 
     def put_back() -> None:
-        if list(map(id, parts(entries_now()))) == list(map(id, parts(entries))):
+        if same():
             return
         container.clear()
-        container.update(entries) if isinstance(container, dict | set) else container.extend(entries)
+        if isinstance(container, dict):
+            container.update(zip(entries, values, strict=True))
+        else:
+            container.update(entries) if isinstance(container, set) else container.extend(entries)
 
     return put_back
 

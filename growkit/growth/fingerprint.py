@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 from torch import nn
@@ -12,6 +11,7 @@ from torch import nn
 from growkit.axes.table import AxisTable
 from growkit.errors import PlanError
 from growkit.nn.contents import module_types, tensors_of
+from growkit.nn.places import read
 
 
 @dataclass(frozen=True)
@@ -35,17 +35,12 @@ def fingerprint_of(table: AxisTable) -> Fingerprint:
     )
 
 
-def owner_of(model: nn.Module, path: str) -> object:
-    """What holds the attribute at a path: a module, or a plain object that a module keeps, such as its config."""
-    return reduce(getattr, path.split(".")[:-1], model)
-
-
 def read_number(model: nn.Module, path: str, index: int | None) -> Any:
     """The value of a number of a plan or table, None if the model has no such attribute."""
     try:
-        value = vars(owner_of(model, path)).get(path.rpartition(".")[2])
+        value = read(model, path)
         return value if index is None or value is None else value[index]
-    except (AttributeError, IndexError, TypeError):
+    except (LookupError, TypeError):
         return None
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, MutableMapping, MutableSequence
 from typing import Any
 
+from growkit.nn.places import Step, slots_of
+
 _MISSING = object()
 
 
@@ -73,6 +75,20 @@ class Journal:
     def set_attribute(self, owner: object, name: str, value: Any) -> None:
         """`owner.name = value`, past any `__setattr__` of the class."""
         self.set_item(vars(owner), name, value)
+
+    def put(self, holder: object, step: Step, value: Any) -> None:
+        """Writes what is at a step of a holder (see `growkit.nn.places`)."""
+        kind, key = step
+        if kind == "item" and isinstance(holder, MutableSequence):
+            self.set_element(holder, key, value)
+        elif kind == "item" and isinstance(holder, MutableMapping):
+            self.set_item(holder, key, value)
+        elif hasattr(holder, "__dict__") and key not in slots_of(type(holder)):
+            self.set_attribute(holder, key, value)
+        else:
+            old = getattr(holder, key)
+            self._did(lambda: object.__setattr__(holder, key, old))
+            object.__setattr__(holder, key, value)
 
     def undo(self) -> None:
         """Takes every write back, last first."""

@@ -12,11 +12,12 @@ from torch import Tensor, nn
 
 from growkit.axes.layouts import Layout
 from growkit.growth.edits import Edit
-from growkit.growth.fingerprint import owner_of, read_number
+from growkit.growth.fingerprint import read_number
 from growkit.growth.journal import Journal
 from growkit.growth.plan import DepthStep, NumberStep, block_path
 from growkit.growth.resolve import container_of
 from growkit.nn.contents import tensors_of
+from growkit.nn.places import slot_of
 
 
 def replace_tensors(
@@ -58,12 +59,13 @@ def replace_tensors(
 def replace_numbers(module: nn.Module, steps: tuple[NumberStep, ...], journal: Journal) -> None:
     """Brings the ints that modules keep in line with what has grown."""
     for step in steps:
-        attribute, owner = step.path.rpartition(".")[2], owner_of(module, step.path)
-        value: Any = step.new
-        if step.index is not None:
-            old = vars(owner)[attribute]
-            value = type(old)([*old[: step.index], step.new, *old[step.index + 1 :]])
-        journal.set_attribute(owner, attribute, value)
+        place = step.path if step.index is None else f"{step.path}[{step.index}]"
+        _write(module, place, step.new, journal)
+
+
+def _write(root: nn.Module, path: str, value: int, journal: Journal) -> None:
+    holder, step, written = slot_of(root, path, value)
+    journal.put(holder, step, written)
 
 
 def insert_blocks(module: nn.Module, step: DepthStep, journal: Journal) -> list[tuple[int, int]]:
@@ -92,7 +94,7 @@ def insert_blocks(module: nn.Module, step: DepthStep, journal: Journal) -> list[
     for number, block in enumerate(container):
         for path in step.indices:
             if read_number(block, path, None) not in (None, number):
-                journal.set_attribute(owner_of(block, path), path.rpartition(".")[2], number)
+                _write(block, path, number, journal)
     return [(new, moved[source]) for new, source in created]
 
 

@@ -19,7 +19,24 @@ class Family:
 
 
 FAMILIES = {
-    "hf_text": Family("transformers", ("GPT-2",)),
+    "hf_text": Family(
+        "transformers",
+        (
+            "GPT-2",
+            "GPT-NeoX",
+            "BERT",
+            "Llama",
+            "Qwen3",
+            "Gemma 2",
+            "Phi-3",
+            "Falcon",
+            "Mixtral",
+            "T5",
+            "Mamba",
+            "DeepSeek-V3",
+        ),
+    ),
+    "x_transformers": Family("x-transformers", ("x-transformers decoder", "x-transformers encoder")),
 }
 """By module of this package. The names stand here too, so that they can be listed without the libraries."""
 

@@ -25,7 +25,7 @@ def _causal(model: nn.Module, size: Size) -> Built:
 
 
 def _llama_like(size: Size, hidden: int = 24, head_dim: int = 0) -> dict[str, Any]:
-    """Entries that decoders after Llama share: six query heads over two key heads; `head_dim` 0 follows from the rest."""
+    """Entries that decoders after Llama share: six query heads, two key heads; `head_dim` 0 follows from the others."""
     head_dim = either(size, head_dim, 4)
     return {
         "vocab_size": size(37),

@@ -23,7 +23,7 @@ def decoder(size: Size) -> Built:
         dim=either(size, 13, 4),
         depth=2,
         heads=either(size, 3, 4),
-        attn_dim_head=either(size, 10, 4),
+        attn_dim_head=either(size, 10, 8),
         rotary_pos_emb=True,
         rotary_emb_dim=either(size, 6, 4),
         ff_glu=True,

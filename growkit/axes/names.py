@@ -29,7 +29,7 @@ def find(name: str, axes: Sequence[Axis], numbers: Sequence[Number], modules: Ma
     if exact:
         return (exact[0],)
     if "*" in name:
-        pattern = _pattern(name)
+        pattern = pattern_of(name)
         chosen = [n for n in numbers if pattern.fullmatch(n.path)]
         sized = {axis.name for axis in _sized(axes, chosen)}
         found = [axis for axis in axes if axis.name in sized or any(map(pattern.fullmatch, axis.names))]
@@ -58,7 +58,8 @@ def find(name: str, axes: Sequence[Axis], numbers: Sequence[Number], modules: Ma
     raise _unknown(name, axes, numbers)
 
 
-def _pattern(glob: str) -> re.Pattern[str]:
+def pattern_of(glob: str) -> re.Pattern[str]:
+    """What a glob matches: `*` stands for one name between dots, `**` for any number of them."""
     words = {"**": ".*", "*": r"[^.\[\]]*"}
     return re.compile("".join(words.get(piece, re.escape(piece)) for piece in re.split(r"(\*\*|\*)", glob)))
 

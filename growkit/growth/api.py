@@ -17,15 +17,17 @@ from growkit.discovery.untouched import untouched, unwrap
 from growkit.errors import GrowthInterrupted, InputsError, PlanError, VerificationError
 from growkit.growth.arguments import check_arguments
 from growkit.growth.depth import Deepen
-from growkit.growth.followers import Follower, as_followers, check_apart
+from growkit.growth.followers import Follower, as_followers, check_apart, given_followers
+from growkit.growth.handover import hand_over, rebuild_followers
 from growkit.growth.journal import Journal
 from growkit.growth.plan import Plan
 from growkit.growth.planning import make_plan
+from growkit.growth.rebuild import Factory, check_can_rebuild, rebuilt
 from growkit.growth.reference import measure
 from growkit.growth.replace import moved, moved_layouts
 from growkit.growth.report import Report, Size, TensorChange
 from growkit.growth.resolve import Resolved, resolve
-from growkit.growth.retrace import check_retrace
+from growkit.growth.retrace import FACTORY, StaleReads, check_retrace
 from growkit.growth.running import Runs
 from growkit.growth.transaction import commit
 from growkit.growth.verify import Verification, compare, first_deviation, record
@@ -54,8 +56,9 @@ def grow(
     call: CallModel | None = None,
     new_state: NewState = "mean",
     rollback: bool = True,
+    factory: Factory | None = None,
 ) -> Report:
-    """Grows a model in place, with its optimizers and followers, and verifies it.
+    """Grows a model in place, or by a factory, with its optimizers and followers, and verifies it.
 
     Args:
         model: any module; compiled ones are unwrapped, DDP and FSDP are refused.
@@ -69,6 +72,10 @@ def grow(
             that has new entries loses its whole state, that of its old entries too.
         rollback: keep the old tensors until verification has passed, so that any failure leaves everything
             as it was. False frees each old tensor as soon as it is replaced.
+        factory: for models that keep references of their own to their parameters, a function of the new sizes
+            (see `growkit.growth.sizes.Sizes`) that builds a new module: it takes over the weights, optimizers hold its
+            parameters, and it is `report.model`. The old model stays as it is. Followers that are modules are built
+            the same way: `report.followers`.
 
     Law: f_after(x) = f_before(x).
 
@@ -89,6 +96,8 @@ def grow(
             "put all into the plan",
         )
     resolved = resolve(plan, model)
+    if factory is not None:
+        check_can_rebuild(plan)
     parameters = dict(model.named_parameters())
     given = (optimizers,) if isinstance(optimizers, torch.optim.Optimizer) else tuple(dict.fromkeys(optimizers or ()))
     checked = [(optimizer, check_optimizer(optimizer, parameters)) for optimizer in given]
@@ -96,29 +105,37 @@ def grow(
     check_apart(model, targets)
     factors = _learning_rate_factors(resolved, [check for _, check in checked])
     grown = _tensor_changes(model, resolved)
+    old = StaleReads(model, tensors_of(model) if factory else resolved.edits)
     del parameters  # they would keep the old tensors alive
     before = _size(model, example_inputs, call)
     tensors = tensors_of(model)
     rounded = [name for name, edit in resolved.edits.items() if edit.rounds(tensors[name].dtype)]
     del tensors
     reference = None if example_inputs is None else measure(model, example_inputs, call=call, rounded=rounded)
-    journal = Journal(keep=rollback)
-    verification, traced = None, None
+    journal = Journal(keep=rollback or factory is not None)
+    verification, traced, new, now_following = None, None, model, given_followers(followers)
     layouts_after = None if layouts is None else moved_layouts(layouts, plan.depth)
     try:
-        changes = commit(model, resolved, checked, targets, new_state, journal)
+        if factory is None:
+            changes = commit(model, resolved, checked, targets, new_state, journal)
+        else:
+            new = rebuilt(model, resolved, factory)
+            changes = hand_over(model, new, resolved, checked, new_state, journal)
+            now_following = rebuild_followers(now_following, resolved, factory, journal)
         if reference is not None:
-            verification = compare(reference, model, example_inputs, call=call)
+            verification = compare(reference, new, example_inputs, call=call)
             if not verification.passed:
-                raise _not_kept(model, verification, plan, journal, example_inputs, call)
-            traced = discover(model, example_inputs, layouts=layouts_after, call=call)
+                raise _not_kept(model, new, verification, plan, journal, example_inputs, call)
+            with old:
+                traced = discover(new, example_inputs, layouts=layouts_after, call=call)
+            old.check()
             check_retrace(plan, traced, changes.renames, changes.new_parameters)
-        after = _size(model, example_inputs, call)
+        after = _size(new, example_inputs, call)
     except BaseException as error:
         journal.undo()
-        if rollback and isinstance(error, InputsError):
-            raise _no_more_accepted(error) from error
-        if not rollback and journal.writes and isinstance(error, Exception):
+        if journal.keep and isinstance(error, InputsError):
+            raise _no_more_accepted(error, factory) from error
+        if not journal.keep and journal.writes and isinstance(error, Exception):
             raise GrowthInterrupted(
                 f"a growth without rollback failed after {journal.writes} writes: {error}",
                 "nothing: model, optimizers and followers are half grown",
@@ -126,7 +143,7 @@ def grow(
             ) from error
         raise
     return Report(
-        model=model,
+        model=new,
         plan=plan,
         before=before,
         after=after,
@@ -141,6 +158,7 @@ def grow(
         verification=verification,
         table=traced,
         layouts=layouts_after,
+        followers=now_following,
     )
 
 
@@ -156,12 +174,13 @@ def _table(
     return discover(model, example_inputs, layouts=layouts, call=call)
 
 
-def _no_more_accepted(error: InputsError) -> VerificationError:
+def _no_more_accepted(error: InputsError, factory: Factory | None) -> VerificationError:
     return VerificationError(
         f"after the growth, {error.given}",
         "a model that computes with the sizes of its tensors: it accepted these inputs before",
-        "a module computes with a size of its own: keep it in an attribute that its forward reads, declare the layout, "
-        "or leave this axis alone",
+        "a module computes with a size or a reference of its own: keep it in an attribute that its forward reads, "
+        + (f"declare the layout, {FACTORY}, " if factory is None else "build it from the sizes the factory gets, ")
+        + "or leave this axis alone",
     )
 
 
@@ -196,6 +215,7 @@ def _learning_rate_factors(resolved: Resolved, checked: Iterable[CheckedOptimize
 
 def _not_kept(
     model: nn.Module,
+    new: nn.Module,
     verification: Verification,
     plan: Plan,
     journal: Journal,
@@ -204,9 +224,9 @@ def _not_kept(
 ) -> VerificationError:
     """The error for a deviation that rounding does not explain; takes the growth back to find where it begins."""
     way, tolerance = verification.way, verification.tolerance
-    random = Runs(model, example_inputs, call).are_random(way, tolerance)
+    random = Runs(new, example_inputs, call).are_random(way, tolerance)
     if journal.keep:
-        grown = record(model, example_inputs, way, call=call)
+        grown = record(new, example_inputs, way, call=call)
         journal.undo()
         old = record(model, example_inputs, way, call=call)
         where = first_deviation(old, grown, tolerance, lambda path: moved(path, plan.depth))

@@ -26,14 +26,23 @@ def as_followers(followers: Follower | Iterable[Follower] | None, fingerprint: F
     Raises:
         PlanError: a follower is neither module nor mapping, or its tensors are not those of the model.
     """
+    found = [_checked(follower, fingerprint) for follower in given_followers(followers)]
+    return tuple({id(follower): follower for follower in found}.values())
+
+
+def given_followers(followers: Follower | Iterable[Follower] | None) -> tuple[Follower, ...]:
+    """The followers as they were given, as a tuple, each once.
+
+    Raises:
+        PlanError: neither module nor mapping nor several of them.
+    """
     if followers is None:
         return ()
     if isinstance(followers, nn.Module | MutableMapping):
-        followers = (followers,)
+        return (followers,)
     if not isinstance(followers, Iterable):
         raise _misfit(f"an object of type {type(followers).__name__}")
-    found = [_checked(follower, fingerprint) for follower in followers]
-    return tuple({id(follower): follower for follower in found}.values())
+    return tuple({id(follower): follower for follower in followers}.values())
 
 
 def check_apart(model: nn.Module, followers: Iterable[Follower]) -> None:
@@ -78,15 +87,24 @@ def grow_follower(follower: Follower, resolved: Resolved, journal: Journal) -> N
         journal.replace_items(follower, list(items.items()))
 
 
+def wrapped_in(follower: nn.Module, fingerprint: Fingerprint) -> tuple[nn.Module | None, str, nn.Module]:
+    """The innermost wrapper of a follower and its attribute, None without one, and the module that follows.
+
+    Raises:
+        PlanError: no module of the model's structure is in it.
+    """
+    wrapper, attribute, inner = None, "", follower
+    while not _fits(tensors_of(inner), fingerprint, every=True):
+        found = next((a for a in _WRAPPERS if isinstance(getattr(inner, a, None), nn.Module)), None)
+        if found is None:
+            raise _misfit(f"a module {type(follower).__name__} whose tensors differ from the model's")
+        wrapper, attribute, inner = inner, found, getattr(inner, found)
+    return wrapper, attribute, inner
+
+
 def _checked(follower: Follower, fingerprint: Fingerprint) -> Follower:
     if isinstance(follower, nn.Module):
-        inner: nn.Module = follower
-        while not _fits(tensors_of(inner), fingerprint, every=True):
-            wrapped = next((m for w in _WRAPPERS if isinstance(m := getattr(inner, w, None), nn.Module)), None)
-            if wrapped is None:
-                raise _misfit(f"a module {type(follower).__name__} whose tensors differ from the model's")
-            inner = wrapped
-        return inner
+        return wrapped_in(follower, fingerprint)[2]
     if not isinstance(follower, MutableMapping):
         raise _misfit(f"an object of type {type(follower).__name__}")
     if not _fits(follower, fingerprint, every=False):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from growkit.axes.table import AxisTable
+from growkit.growth.followers import Follower
 from growkit.growth.plan import Plan
 from growkit.growth.verify import Verification
 from growkit.optim.remap import SlotReport
@@ -45,7 +46,8 @@ class Report:
     `unoptimized`: grown or new parameters that no given optimizer holds; `foreign`: parameters that optimizers
     hold and the model does not, untouched; `learning_rate_factors`: what would keep the training of the old
     function as it was (not applied); `verification`: None if no example inputs were given; `table`: the axes
-    after the growth, as traced again; `layouts`: the layouts that were declared, as to declare them from now on.
+    after the growth, as traced again; `layouts`: the layouts that were declared, as to declare them from now on;
+    `followers`: as they are now. With a factory, `model` and followers that are modules are new ones.
     """
 
     model: nn.Module
@@ -63,6 +65,7 @@ class Report:
     verification: Verification | None = None
     table: AxisTable | None = None
     layouts: Mapping[str, str] | None = None
+    followers: tuple[Follower, ...] = ()
 
     def __str__(self) -> str:
         width = max([len(t.name) for t in self.tensors] + [len("tensor")])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -62,8 +62,24 @@ def commit(
         for new_index, source_index in created:
             source = dict(container[source_index].named_parameters())
             sources |= {p: source[name] for name, p in container[new_index].named_parameters()}
+    return settle(changes, model, resolved, [optimizer for optimizer, _ in optimizers], sources, names, journal)
+
+
+def settle(
+    changes: Changes,
+    model: nn.Module,
+    resolved: Resolved,
+    optimizers: Sequence[torch.optim.Optimizer],
+    sources: Mapping[nn.Parameter, nn.Parameter],
+    names: Iterable[str],
+    journal: Journal,
+) -> Changes:
+    """Puts new parameters into optimizers, and says what moved and what no optimizer holds.
+
+    `model`: the grown one; `sources`: each new parameter, and what it is modelled on; `names`: of the tensors before.
+    """
     held: set[nn.Parameter] = set()
-    for optimizer, _ in optimizers:
+    for optimizer in optimizers:
         if sources:
             adopt(optimizer, model, sources, journal)
             rename(optimizer, model, journal)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from growkit.axes.node import Dim, Irreconcilable
+from growkit.discovery.call import Nature
 from growkit.discovery.taint import Comparison, Origin, SizeInt, SizeOf, as_int, plain
 from growkit.discovery.trace import Tracer
 
@@ -167,7 +168,20 @@ def _items(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -
         elif isinstance(item, slice):
             yield from _bound(run, dims[d], item.start)
             yield from _bound(run, dims[d], item.stop)
+        else:
+            for number in _one_place(run, item):  # one unit, as a slice takes it
+                yield from _bound(run, dims[d], number)
+                yield from _bound(run, dims[d], None if plain(number) == -1 else number + 1)
         d += count
+
+
+def _one_place(run: Run, item: Any) -> list[int]:
+    """The number in a list of one, or in a tensor of one that does not depend on the inputs."""
+    if isinstance(item, Tensor):
+        fixed = item.shape == (1,) and item.dtype is torch.int64 and run.tracer.known(item).nature is Nature.CONSTANT
+        return item.tolist() if fixed else []
+    number = item[0] if isinstance(item, list) and len(item) == 1 else None
+    return [as_int(number)] if isinstance(number, int) and not isinstance(number, bool) else []
 
 
 def _dims_taken(item: Any) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 from torch import nn
@@ -14,6 +14,7 @@ from growkit.axes.node import Node
 from growkit.axes.reading import expression, leaf_nodes
 from growkit.axes.union_find import Axes
 from growkit.discovery.call import DECLARE, OTHERS
+from growkit.discovery.rules.indexing import PICKED
 from growkit.discovery.trace import Tracer
 
 _OF_CHANNELS = {"batch_norm", "depthwise_conv", "grouped_conv", "group_norm", "norm_groups"}
@@ -21,6 +22,11 @@ _TIED = Lock(
     "one tensor produces and consumes it, and what it reads there is scaled by no parameter of this reading alone",
     "",
     "let a norm with a gain, or a linear layer, come right before the tied tensor reads it; or grow another axis",
+)
+_PLACES = Lock(
+    "a table has an entry for each place of the data along it: its size is that of the data",
+    "",
+    "build the model for more places, or grow another axis",
 )
 _SCRIPTED = Lock("a scripted module holds it, which cannot be changed", "", "grow before torch.jit.script")
 _UNREAD = Lock("not read in the traced run", "", "pass example inputs that use it, or declare its layout")
@@ -94,9 +100,13 @@ def build_axes(
     for serial, found in occurrences.items():
         node = tracer.axes.nodes[int(serial)]
         shared = tracer.axes.shared(node)
-        kind = _kind(_passages(tracer, serial), found, layouts, serial in heads, serial in beside_heads)
+        passed = _passages(tracer, serial)
+        structural = all(f"{PICKED}{unit}" in passed for unit in range(node.size))
+        kind = "fixed" if structural else _kind(passed, found, layouts, serial in heads, serial in beside_heads)
         locks = list(shared.locks)
-        if kind == "fixed" and not locks:
+        if kind == "fixed" and _of_places(found, layouts):
+            locks.insert(0, Lock(_PLACES.reason, str(found[0]), _PLACES.next_step))
+        elif kind == "fixed" and not locks:
             locks = [Lock("no parameter produces it", str(found[0]), OTHERS)]
         made.append(Axis(names[serial], node.size, kind, tuple(found), tuple(shared.passages), tuple(locks)))
     return made, names
@@ -112,6 +122,24 @@ def _name(found: list[Occurrence], consuming: Collection[str]) -> str:
     return str(next((o for o in produced if o.tensor in consuming), (produced or found)[0]))
 
 
+def _of_places(found: Sequence[Occurrence], layouts: Mapping[str, Layout]) -> bool:
+    """Whether only tables hold the axis, each with features of its own along another dim, and nothing reads it.
+
+    As in a table of positions, or of class and mask tokens: what they are added to or lie beside makes their number.
+    """
+    return all(
+        o.role is Role.PRODUCES
+        and not any(leaf.role is Role.CONSUMES for leaf in layouts[o.tensor])
+        and any(
+            leaf.role is Role.PRODUCES
+            for d, dim in enumerate(layouts[o.tensor].dims)
+            for leaf in leaves(dim)
+            if d != o.dim
+        )
+        for o in found
+    )
+
+
 def _kind(
     passages: set[str], found: list[Occurrence], layouts: Mapping[str, Layout], head: bool, beside_head: bool
 ) -> str:
@@ -122,6 +150,8 @@ def _kind(
         return "fixed"
     if "output" in passages and Role.CONSUMES not in roles:
         return "output"
+    if _of_places(found, layouts):
+        return "fixed"
     if head:
         return "heads"
     if (beside_head and Role.CONSUMES in roles) or "contracted_activations" in passages:

@@ -73,3 +73,15 @@ def test_a_table_of_positions_is_sliced_by_time(frames: int) -> None:
     assert table.by_name["table[0].0"].kind == "input"
     assert reasons(table, "table[0].1") == ["no parameter produces it"]
     assert reasons(table, "a.weight[0]") == []
+
+
+def test_a_table_of_places_is_as_large_as_the_data() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        x = torch.cat([m.token.expand(x.shape[0], -1, -1), m.a(x)], 1) + m.table
+        return m.b(x)[:, 0]
+
+    model = Small(run, a=nn.Linear(5, 4), b=nn.Linear(4, 2), token=weight(1, 1, 4), table=weight(1, 8, 4))
+    table = discover(model, X)
+    assert table.by_name["table[1]"].kind == "fixed"
+    assert reasons(table, "table[1]")[0].startswith("a table has an entry for each place of the data")
+    assert reasons(table, "a.weight[0]") == []

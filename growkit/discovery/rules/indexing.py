@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -14,6 +14,8 @@ from growkit.discovery.rule_table import register
 
 aten = torch.ops.aten
 _PICKED = "its units are picked by their number"
+PICKED = "picked:"
+"""Start of the kind of a passage in which one unit is picked; its number follows."""
 
 
 @register(aten.slice)
@@ -40,14 +42,22 @@ def select(call: Call) -> Known:
     tensor = call["self"]
     known = call.known(tensor)
     d = call.dim("dim", tensor)
-    call.lock(known.dims[d], _PICKED)
-    return Known(known.dims[:d] + known.dims[d + 1 :], known.nature)
+    return _picked(call, known, d, [call["index"] % tensor.shape[d]])
 
 
 @register(aten.unbind)
 def unbind(call: Call) -> list[Known]:
     """Every unit of a dim as a tensor of its own."""
-    return [select(call)] * len(call.result)
+    count = len(call.result)
+    return [_picked(call, call.known(call["self"]), call.dim("dim", call["self"]), range(count))] * count
+
+
+def _picked(call: Call, known: Known, d: int, units: Iterable[int]) -> Known:
+    """What is left of a tensor of which some units of a dim are picked by their numbers."""
+    call.lock(known.dims[d], _PICKED)
+    for unit in units:
+        call.note(known.dims[d], f"{PICKED}{unit}")
+    return Known(known.dims[:d] + known.dims[d + 1 :], known.nature)
 
 
 @register(aten.split, aten.split_with_sizes, aten.unsafe_split)
@@ -133,6 +143,12 @@ def index(call: Call) -> Known:
     tensor, indices = call["self"], call["indices"]
     known = call.known(tensor)
     picked = {d: x for d, x in enumerate(indices) if x is not None}
+    if len(picked) == 1 and _one_place(call, picked):
+        ((d, place),) = picked.items()
+        start = int(place) % tensor.shape[d]
+        unit = call.cut(known.dims[d], start, start + 1)
+        call.note(unit, f"{PICKED}0")
+        return Known(_replaced(known.dims, d, unit), known.nature)
     if any(x.dtype in (torch.bool, torch.uint8) for x in picked.values()):
         raise Unfollowable("entries are picked by a mask")
     for d in picked:
@@ -154,6 +170,13 @@ def index(call: Call) -> Known:
         for dim in kept:
             call.axes.assign(dim, Role.PRODUCES)
     return Known(kept[:first] + broadcast + kept[first:], max(nature, call.nature(picked.values())))
+
+
+def _one_place(call: Call, picked: Mapping[int, Tensor]) -> bool:
+    """Whether a list of one number picks: a slice of one unit."""
+    (place,) = picked.values()
+    of_integers = place.dtype is torch.int64 and place.shape == (1,)
+    return of_integers and call.known(place).nature is Nature.CONSTANT and not place.is_meta
 
 
 @register(aten.gather)

@@ -44,6 +44,43 @@ def test_a_class_token_produces() -> None:
     assert str(table.layouts["token"]) == "1 1 a.weight[0]:produces"
 
 
+def test_a_list_of_one_number_takes_a_unit_as_a_slice_does() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        x = m.a(x).view(2, 7, m.heads + 2, -1)
+        return (x[..., :-2, :] * x[..., [-2], :] + x[..., torch.tensor([-1]), :]) @ m.b
+
+    table = discover(Small(run, a=nn.Linear(5, 15), b=weight(3, 4), heads=3), X)
+    assert str(table.layouts["a.bias"]) == (
+        "([a.weight[0].0|a.weight[0].1|a.weight[0].2] a.weight[0].3):produces"
+    )
+    assert [axis.kind for axis in table if axis.size == 1] == ["fixed", "fixed"]
+    assert reasons(table, "a.weight[0].0") == []
+    assert [str(number.sizes) for number in table.numbers if number.path == "heads"] == [
+        "(Leaf(axis='a.weight[0].0', role=None),)"
+    ]
+
+
+def test_the_place_of_a_unit_counts_those_before_it() -> None:
+    at_three = discover(Small(lambda m, x: m.a(x)[..., [3]], a=nn.Linear(5, 6)), X)
+    assert "its size 3 is written in the code" in " ".join(reasons(at_three, "a.weight[0].0"))
+    kept = discover(Small(lambda m, x: m.a(x)[..., [m.n]], a=nn.Linear(5, 6), n=3), X)
+    assert reasons(kept, "a.weight[0].0") == []
+
+
+def test_a_unit_that_inputs_pick_is_not_a_slice() -> None:
+    model = Small(lambda m, x: m.a(x)[..., x[0, 0, :1].long() % 2], a=nn.Linear(5, 6))
+    assert reasons(discover(model, X), "a.weight[0]") == ["its units are picked by their number"]
+
+
+def test_an_axis_of_which_each_unit_is_picked_is_a_structural_number() -> None:
+    for pick in (lambda x: x.unbind(2), lambda x: [x[:, :, i] for i in range(3)]):
+        table = discover(Small(lambda m, x, pick=pick: sum(pick(m.a(x).unflatten(-1, (3, 4)))), a=nn.Linear(5, 12)), X)
+        assert table.by_name["a.weight[0].0"].kind == "fixed"
+        assert reasons(table, "a.weight[0].0")[0] == "its units are picked by their number"
+    some = discover(Small(lambda m, x: m.a(x).unflatten(-1, (3, 4))[:, :, 1], a=nn.Linear(5, 12)), X)
+    assert some.by_name["a.weight[0].0"].kind != "fixed"
+
+
 def test_units_that_are_picked_by_number_lock() -> None:
     index = torch.tensor([0, 2])
     for pick in (

@@ -50,9 +50,7 @@ def test_a_list_of_one_number_takes_a_unit_as_a_slice_does() -> None:
         return (x[..., :-2, :] * x[..., [-2], :] + x[..., torch.tensor([-1]), :]) @ m.b
 
     table = discover(Small(run, a=nn.Linear(5, 15), b=weight(3, 4), heads=3), X)
-    assert str(table.layouts["a.bias"]) == (
-        "([a.weight[0].0|a.weight[0].1|a.weight[0].2] a.weight[0].3):produces"
-    )
+    assert str(table.layouts["a.bias"]) == ("([a.weight[0].0|a.weight[0].1|a.weight[0].2] a.weight[0].3):produces")
     assert [axis.kind for axis in table if axis.size == 1] == ["fixed", "fixed"]
     assert reasons(table, "a.weight[0].0") == []
     assert [str(number.sizes) for number in table.numbers if number.path == "heads"] == [

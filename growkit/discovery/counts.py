@@ -7,7 +7,8 @@ otherwise as before. `growkit_sizes` of a class says it without trying.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from growkit.discovery.untouched import untouched
 from growkit.errors import InputsError, LayoutError
 
 _LENGTH = re.compile(r"len\((?P<container>[\w.]*)\)")
+_LIKELY = re.compile("layer|block|depth|stage")
 INDEX = "index"
 
 
@@ -83,29 +85,45 @@ def tried_counts(
     blocks: Collection[Block],
     known: Collection[str],
     numeric: Collection[str],
+    before: Sequence[str],
 ) -> Iterator[Count]:
     """Every other int, in a module around a container of residual blocks, that equals their number.
 
-    `known`: paths of ints that need no try; `numeric`: of those that the run used as sizes or numbers. Also ints of
-    plain objects that such a module keeps, as of a config.
+    `known`: paths of ints that need no try; `numeric`: of those that the run used as sizes or numbers; `before`: paths
+    of modules in the order of their calls in the run. Also ints of plain objects that such a module keeps, as of a
+    config. Names that speak of layers are tried one by one; the others, of which most are not read, together first.
     """
     for container in dict.fromkeys(b.container for b in blocks if b.residual and not b.obstacle):
         length = len(model.get_submodule(container))  # type: ignore[arg-type]
-        places = [
-            place for place in _ints_around(model, container) if place[2][place[1]] == length and place[0] not in known
-        ]
-        if not places:
-            continue
-        before = _called(model, inputs, call)
+        places: dict[tuple[int, str], _Place] = {}
+        for path, attribute, store in _ints_around(model, container):
+            if store[attribute] == length and path not in known:
+                places.setdefault((id(store), attribute), _Place(store, attribute, [])).paths.append(path)
         last = _join(container, str(length - 1))
-        without = [p for p in before or [] if not f"{p}.".startswith(last + ".")]
-        for path, attribute, store in places:
-            after = _called(model, inputs, call, (store, attribute, length - 1))
-            if after == before:
-                verdict = "unused"
-            else:
-                verdict = "count" if after == without and path not in numeric else "unclear"
-            yield Count(path, length, container, verdict)
+        without = [p for p in before if not f"{p}.".startswith(last + ".")]
+        likely = [place for place in places.values() if _LIKELY.search(place.attribute)]
+        others = [place for place in places.values() if not _LIKELY.search(place.attribute)]
+        waiting = [[place] for place in likely] + ([others] if others else [])
+        while waiting:
+            together = waiting.pop(0)
+            after = _called(model, inputs, call, [(p.store, p.attribute, length - 1) for p in together])
+            if after != before and len(together) > 1:
+                half = len(together) // 2
+                waiting += [together[:half], together[half:]]
+                continue
+            for place in together:
+                numbers = bool(set(place.paths) & set(numeric))
+                verdict = "unused" if after == before else "count" if after == without and not numbers else "unclear"
+                yield from (Count(path, length, container, verdict) for path in place.paths)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """An int that may count blocks; `paths`: of all modules that keep its store."""
+
+    store: dict[str, Any]
+    attribute: str
+    paths: list[str]
 
 
 def _declared(module: nn.Module) -> Mapping[str, str]:
@@ -129,25 +147,25 @@ def _ints_around(model: nn.Module, container: str) -> Iterator[tuple[str, str, d
 
 
 def _called(
-    model: nn.Module, inputs: Any, call: CallModel | None, change: tuple[dict[str, Any], str, int] | None = None
+    model: nn.Module, inputs: Any, call: CallModel | None, changes: Sequence[tuple[dict[str, Any], str, int]]
 ) -> list[str] | None:
-    """The modules in the order of their calls, with an int changed; None if the model raises."""
+    """The modules in the order of their calls, with some ints changed; None if the model raises."""
     paths: list[str] = []
     with untouched(model), torch.no_grad():
         hooks = [
             module.register_forward_pre_hook(lambda _module, _inputs, path=path: paths.append(path))
             for path, module in model.named_modules()
         ]
+        before = [(store, attribute, store[attribute]) for store, attribute, _ in changes]
         try:
-            if change is not None:
-                store, attribute, value = change
-                old, store[attribute] = store[attribute], value
+            for store, attribute, value in changes:
+                store[attribute] = value
             run_model(model, inputs, call)
         except InputsError:
             return None
         finally:
-            if change is not None:
-                store[attribute] = old
+            for store, attribute, value in before:
+                store[attribute] = value
             for hook in hooks:
                 hook.remove()
     return paths

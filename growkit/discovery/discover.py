@@ -106,7 +106,7 @@ def discover(
             numbers=all_numbers,
             modules=module_types(model),
             blocks=blocks,
-            counts=(*declared, *tried_counts(model, example_inputs, call, blocks, sized, used)),
+            counts=(*declared, *tried_counts(model, example_inputs, call, blocks, sized, used, tracer.entered)),
             indices=tuple(declared_indices(model, blocks)),
         )
     )

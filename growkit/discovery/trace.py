@@ -42,6 +42,8 @@ class Tracer(TorchDispatchMode):
         self._known: dict[int, Known] = {}
         self._alive: list[Tensor] = []
         """Every tensor seen, so that no id is used twice."""
+        self.entered: list[str] = []
+        """Paths of modules in the order of their calls."""
         self._names: dict[int, str] = {}
         self._parameters: dict[int, list[Dim]] = {}
         """Dims of each parameter by the address of its storage."""
@@ -49,6 +51,7 @@ class Tracer(TorchDispatchMode):
         """Storages into which an activation was written."""
         self._stack: list[str] = []
         self._running: list[nn.Module] = []
+        self._module_paths = {id(module): path for path, module in model.named_modules()}
         self._paths = {id(module): path or type(module).__name__ for path, module in model.named_modules()}
         self._own = {
             id(m) for m in model.modules() if type(m).__module__.startswith("torch.nn.") and not list(m.children())
@@ -130,6 +133,8 @@ class Tracer(TorchDispatchMode):
 
     def _enter_module(self, module: nn.Module, inputs: Any) -> None:
         self.flow.enter()
+        if id(module) in self._module_paths:
+            self.entered.append(self._module_paths[id(module)])
         self._running.append(module)
         self._stack.append(self._paths.get(id(module), type(module).__name__))
         self._stack_own.append(id(module) in self._own)

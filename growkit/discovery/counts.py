@@ -91,47 +91,58 @@ def tried_counts(
 
     `known`: paths of ints that need no try; `numeric`: of those that the run used as sizes or numbers; `before`: paths
     of modules in the order of their calls in the run. Also ints of plain objects that such a module keeps, as of a
-    config. Names that speak of layers are tried one by one; the others, of which most are not read, together first.
+    config. Most of them are not read, so that many are tried at once; those whose names speak of layers apart.
     """
+    around: dict[str, list[tuple[str, _Place]]] = {}
     for container in dict.fromkeys(b.container for b in blocks if b.residual and not b.obstacle):
         length = len(model.get_submodule(container))  # type: ignore[arg-type]
-        places: dict[tuple[int, str], _Place] = {}
-        for path, attribute, store in _ints_around(model, container):
-            if store[attribute] == length and path not in known:
-                places.setdefault((id(store), attribute), _Place(store, attribute, [])).paths.append(path)
-        last = _join(container, str(length - 1))
-        without = [p for p in before if not f"{p}.".startswith(last + ".")]
-        likely = [place for place in places.values() if _LIKELY.search(place.attribute)]
-        others = [place for place in places.values() if not _LIKELY.search(place.attribute)]
-        waiting = [[place] for place in likely] + ([others] if others else [])
-        while waiting:
-            together = waiting.pop(0)
-            after = _called(model, inputs, call, [(p.store, p.attribute, length - 1) for p in together])
-            if after != before and len(together) > 1:
-                half = len(together) // 2
-                waiting += [together[:half], together[half:]]
-                continue
-            for place in together:
-                numbers = bool(set(place.paths) & set(numeric))
-                verdict = "unused" if after == before else "count" if after == without and not numbers else "unclear"
-                yield from (Count(path, length, container, verdict) for path in place.paths)
+        around[container] = [
+            (path, place)
+            for path, place in _ints_around(model, container)
+            if place.store[place.attribute] == length and path not in known
+        ]
+    places = list({place.key: place for found in around.values() for _, place in found}.values())
+    after: dict[tuple[int, str], list[str] | None] = {}
+    waiting = [[p for p in places if bool(_LIKELY.search(p.attribute)) is likely] for likely in (True, False)]
+    while waiting:
+        together = waiting.pop()
+        if not together:
+            continue
+        called = _called(model, inputs, call, together)
+        if called != before and len(together) > 1:
+            half = len(together) // 2
+            waiting += [together[:half], together[half:]]
+        else:
+            after |= {place.key: called for place in together}
+    for container, found in around.items():
+        length = len(model.get_submodule(container))  # type: ignore[arg-type]
+        last = _join(container, f"{length - 1}.")
+        without = [path for path in before if not f"{path}.".startswith(last)]
+        for path, place in found:
+            called = after[place.key]
+            counts = called == without and path not in numeric
+            yield Count(path, length, container, "unused" if called == before else "count" if counts else "unclear")
 
 
 @dataclass(frozen=True)
 class _Place:
-    """An int that may count blocks; `paths`: of all modules that keep its store."""
+    """An int that may count blocks, in the dict that keeps it."""
 
     store: dict[str, Any]
     attribute: str
-    paths: list[str]
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """Equal for the same place by another path."""
+        return id(self.store), self.attribute
 
 
 def _declared(module: nn.Module) -> Mapping[str, str]:
     return getattr(type(module), "growkit_sizes", {})
 
 
-def _ints_around(model: nn.Module, container: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Path, attribute and store of the ints of the modules around a container, and of plain objects in them."""
+def _ints_around(model: nn.Module, container: str) -> Iterator[tuple[str, _Place]]:
+    """The ints of the modules around a container, and of plain objects in them, with their paths."""
     names = container.split(".") if container else []
     for depth in range(len(names)):
         path = ".".join(names[:depth])
@@ -143,29 +154,27 @@ def _ints_around(model: nn.Module, container: str) -> Iterator[tuple[str, str, d
         for place, store in stores:
             for attribute, value in list(store.items()):
                 if type(value) is int:
-                    yield _join(place, attribute), attribute, store
+                    yield _join(place, attribute), _Place(store, attribute)
 
 
-def _called(
-    model: nn.Module, inputs: Any, call: CallModel | None, changes: Sequence[tuple[dict[str, Any], str, int]]
-) -> list[str] | None:
-    """The modules in the order of their calls, with some ints changed; None if the model raises."""
+def _called(model: nn.Module, inputs: Any, call: CallModel | None, changed: Sequence[_Place]) -> list[str] | None:
+    """The modules in the order of their calls, with some ints one less; None if the model raises."""
     paths: list[str] = []
+    values = [place.store[place.attribute] for place in changed]
     with untouched(model), torch.no_grad():
         hooks = [
             module.register_forward_pre_hook(lambda _module, _inputs, path=path: paths.append(path))
             for path, module in model.named_modules()
         ]
-        before = [(store, attribute, store[attribute]) for store, attribute, _ in changes]
         try:
-            for store, attribute, value in changes:
-                store[attribute] = value
+            for place in changed:
+                place.store[place.attribute] -= 1
             run_model(model, inputs, call)
         except InputsError:
             return None
         finally:
-            for store, attribute, value in before:
-                store[attribute] = value
+            for place, value in zip(changed, values, strict=True):
+                place.store[place.attribute] = value
             for hook in hooks:
                 hook.remove()
     return paths

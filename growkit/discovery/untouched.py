@@ -16,8 +16,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from growkit.discovery.call import bind, written
 from growkit.errors import InputsError
-from growkit.nn.places import OWN_ATTRIBUTES, holders_of, slots_of
+from growkit.nn.places import holders_of, slots_of
 
+_TABLES = tuple(name for name, value in vars(nn.Module()).items() if isinstance(value, dict))
 _WRAPPERS = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "FSDPModule"}
 
 
@@ -84,56 +85,40 @@ def _keep_module(module: nn.Module) -> Callable[[], None]:
 
         return restore_flag
     attributes = vars(module)
-    kept = [_keep_entries(attributes)]
-    kept += [_keep_entries(attributes[name]) for name in OWN_ATTRIBUTES if isinstance(attributes.get(name), dict)]
-
-    def restore() -> None:
-        for put_back in kept:
-            put_back()
-
-    return restore
+    return _keep_entries(attributes, *(attributes[name] for name in _TABLES))
 
 
 def _keep_object(kept: Any) -> Callable[[], None]:
     """What gives an object its attributes back, and a dict, list, set or deque its entries."""
-    put_back = []
-    if isinstance(kept, dict | list | set | deque):
-        put_back.append(_keep_entries(kept))
-    if hasattr(kept, "__dict__"):
-        put_back.append(_keep_entries(vars(kept)))
+    containers = [kept] if isinstance(kept, dict | list | set | deque) else []
+    containers += [vars(kept)] if hasattr(kept, "__dict__") else []
+    restore_entries = _keep_entries(*containers)
     slots = [(name, getattr(kept, name)) for name in slots_of(type(kept)) if hasattr(kept, name)]
 
     def restore() -> None:
-        for entries in put_back:
-            entries()
+        restore_entries()
         for name, value in slots:
             if getattr(kept, name, None) is not value:
                 object.__setattr__(kept, name, value)
 
-    return restore
+    return restore if slots else restore_entries
 
 
-def _keep_entries(container: Any) -> Callable[[], None]:
-    """What gives a dict, list, set or deque its entries back."""
-    entries = list(container)
-    values = list(container.values()) if isinstance(container, dict) else []
-
-    def same() -> bool:
-        now = container.values() if isinstance(container, dict) else ()
-        return (
-            len(container) == len(entries)
-            and all(map(operator.is_, container, entries))
-            and all(map(operator.is_, now, values))
-        )
+def _keep_entries(*containers: Any) -> Callable[[], None]:
+    """What gives dicts, lists, sets and deques their entries back."""
+    kept = [(c, tuple(c), tuple(c.values()) if isinstance(c, dict) else ()) for c in containers]
 
     def put_back() -> None:
-        if same():
-            return
-        container.clear()
-        if isinstance(container, dict):
-            container.update(zip(entries, values, strict=True))
-        else:
-            container.update(entries) if isinstance(container, set) else container.extend(entries)
+        for container, entries, values in kept:
+            now = container.values() if isinstance(container, dict) else ()
+            same = all(map(operator.is_, container, entries)) and all(map(operator.is_, now, values))
+            if same and len(container) == len(entries):
+                continue
+            container.clear()
+            if isinstance(container, dict):
+                container.update(zip(entries, values, strict=True))
+            else:
+                container.update(entries) if isinstance(container, set) else container.extend(entries)
 
     return put_back
 

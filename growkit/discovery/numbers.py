@@ -26,6 +26,7 @@ class Numbers:
         self.axes, self.values = axes, values
         self.known: dict[Attribute, list[Polynomial]] = {}
         self.equalities: list[Equality] = []
+        self._equals = self._made_equal(uses)
         self._solve(uses.sizes)
         for dims, where in uses.equal:
             sizes = [polynomials.size_of(axes, dim) for dim in dims]
@@ -66,6 +67,18 @@ class Numbers:
         for _, size, where in waiting:
             self._lock(polynomials.axes_in(size), Lock(_UNKNOWN, where, KEEP))
 
+    def _made_equal(self, uses: Uses) -> dict[int, Polynomial]:
+        """Axes that some calls make equal to other sizes, by serial number, with these sizes."""
+        found: dict[int, Polynomial] = {}
+        for dims, _ in uses.equal:
+            sizes = [polynomials.substitute(polynomials.size_of(self.axes, dim), found) for dim in dims]
+            for size in sizes:
+                axes = polynomials.axes_in(size)
+                other = next((p for p in sizes if not axes & polynomials.axes_in(p)), None)
+                if other is not None and size == {tuple(axes): 1} and len(axes) == 1:
+                    found[axes.pop()] = other
+        return found
+
     def _explain(self, origin: Origin, size: Polynomial, where: str, certain: bool) -> bool:
         """Uses `origin == size`. False: too little is known yet; `certain` says to wait rather than to assume."""
         match origin:
@@ -98,7 +111,11 @@ class Numbers:
             return True
         if a is None and b is None:
             return False
-        unknown, rest = (left, _undo_left(sign, size, b)) if b is not None else (right, _undo_right(sign, size, a))
+        unknown = left if a is None else right
+        rest = _undo(sign, size, a, b)
+        if rest is None:  # three equal parts of e e p, e e p and v units are 3 (2 e + p), though not 3 of anything as it is
+            reduced = [None if p is None else polynomials.substitute(p, self._equals) for p in (a, b)]
+            rest = _undo(sign, polynomials.substitute(size, self._equals), *reduced)
         return rest is not None and self._explain(unknown, rest, where, certain)
 
     def _explained_by_equality(self, compared: Iterable[tuple[Comparison, str]]) -> list[tuple[Comparison, str]]:
@@ -216,6 +233,11 @@ def _divided(sign: str, a: Polynomial, b: Polynomial) -> Polynomial | None:
         return polynomials.constant(numbers[0] // numbers[1] if sign == "//" else numbers[0] % numbers[1])
     quotient = polynomials.divide(a, b)
     return quotient if sign == "//" or quotient is None else polynomials.constant(0)
+
+
+def _undo(sign: str, size: Polynomial, a: Polynomial | None, b: Polynomial | None) -> Polynomial | None:
+    """The operand that is None in a (sign) b = size."""
+    return _undo_left(sign, size, b) if b is not None else _undo_right(sign, size, a)
 
 
 def _undo_left(sign: str, size: Polynomial, b: Polynomial) -> Polynomial | None:

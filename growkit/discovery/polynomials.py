@@ -72,6 +72,17 @@ def divide(p: Polynomial, q: Polynomial) -> Polynomial | None:
     return result
 
 
+def substitute(p: Polynomial, values: Mapping[int, Polynomial]) -> Polynomial:
+    """p with some axes, by serial number, replaced by what they equal."""
+    result: Polynomial = {}
+    for monomial, coefficient in p.items():
+        term = constant(coefficient)
+        for serial in monomial:
+            term = multiply(term, values.get(serial, {(serial,): 1}))
+        result = add(result, term)
+    return result
+
+
 def axes_in(p: Polynomial) -> set[int]:
     """Serial numbers of the axes that occur."""
     return {serial for monomial in p for serial in monomial}

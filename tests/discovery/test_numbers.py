@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from growkit.axes.patterns import show
 from growkit.axes.table import AxisTable
 from growkit.discovery.discover import discover
-from growkit.errors import VerificationError
+from growkit.errors import TieError, VerificationError
 from growkit.growth.api import grow
 from growkit.nn import places
 from tests.discovery.models import Small, X, passages, reasons
@@ -292,3 +292,22 @@ def test_a_growth_that_fails_leaves_a_config_as_it_was() -> None:
     with pytest.raises(VerificationError):
         grow(model, widen={H: 5}, example_inputs=X)
     assert config == SimpleNamespace(h=3)
+
+
+def test_a_number_of_equal_parts_is_the_size_of_one() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        first, second, third = m.a(x).view(2, 7, -1, 3 * m.d).chunk(3, -1)
+        first, second = (torch.cat([-y[..., : m.r], y[..., m.r :]], -1) for y in (first, second))
+        return m.b((first * second).flatten(2)) + m.c(third.flatten(2))
+
+    model = Small(run, a=nn.Linear(5, 30), b=nn.Linear(10, 2), c=nn.Linear(10, 2), d=5, r=2)
+    table = discover(model, X)
+    assert not any(axis.locked for axis in table if axis.kind not in ("input", "output"))
+    heads, turned, kept, third = (axis.name for axis in table if axis.name.startswith("a.weight[0]"))
+    assert numbers(table)["r"] == [turned]
+    assert set(numbers(table)["d"]) <= {f"[{turned}|{kept}]", f"[{kept}|{turned}]", third}
+    with pytest.raises(TieError):
+        grow(model, widen={third: 6}, example_inputs=X)
+    report = grow(model, widen={heads: 3, third: 7, turned: 3, kept: 4}, example_inputs=X)
+    assert report.verification.passed
+    assert (model.d, model.r) == (7, 3)

@@ -63,3 +63,16 @@ def test_the_size_of_a_dim_follows_its_structure() -> None:
     assert polynomials.size_of(axes, [weight]) == {(h, k): 2, (h, v): 1}
     assert polynomials.axes_in({(h, k): 2, (): 1}) == {h, k}
     assert polynomials.size_of(axes, []) == {(): 1}
+
+
+@given(POLYNOMIALS, POLYNOMIALS)
+@LAW
+def test_an_axis_is_replaced_by_what_it_equals(p: Polynomial, q: Polynomial) -> None:
+    replaced = polynomials.substitute(p, {2: q})
+    sizes = [AXES.nodes[0].size, AXES.nodes[1].size, polynomials.evaluate(q, AXES)]
+    expected = 0
+    for monomial, coefficient in p.items():
+        for serial in monomial:
+            coefficient *= sizes[serial]
+        expected += coefficient
+    assert polynomials.evaluate(replaced, AXES) == expected

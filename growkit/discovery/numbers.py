@@ -113,7 +113,9 @@ class Numbers:
             return False
         unknown = left if a is None else right
         rest = _undo(sign, size, a, b)
-        if rest is None:  # three equal parts of e e p, e e p and v units are 3 (2 e + p), though not 3 of anything as it is
+        if (
+            rest is None
+        ):  # three equal parts of e e p, e e p and v units are 3 (2 e + p), though not 3 of anything as it is
             reduced = [None if p is None else polynomials.substitute(p, self._equals) for p in (a, b)]
             rest = _undo(sign, polynomials.substitute(size, self._equals), *reduced)
         return rest is not None and self._explain(unknown, rest, where, certain)

@@ -14,6 +14,7 @@ from growkit.discovery.call import DECLARE, OTHERS, Call, Known, Nature
 from growkit.discovery.rule_table import register
 
 aten = torch.ops.aten
+TABLE = "it meets a table that the forward pass makes, with a value of its own for each unit"
 
 
 @register(aten.clone, aten.detach, aten.alias, aten.lift_fresh, aten._to_copy, aten.neg, aten.positive, aten.dropout)
@@ -214,7 +215,7 @@ def _meet(call: Call, meeting: Sequence[tuple[Tensor, Known, Dim]], back: int, r
         for *_, dim in held:
             call.axes.assign(dim, role)
     if (active or held) and tables:
-        call.lock(first, "it meets a table that the forward pass makes, with a value of its own for each unit", OTHERS)
+        call.lock(first, TABLE, OTHERS)
     if not active and len(held) > 1 and any(k.nature is Nature.WEIGHT for _, k, _ in held):
         call.lock(first, f"parameters are combined by {call.op} before they are used", DECLARE)
     return first

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from growkit.discovery.call import Call, Known, Nature, Unfollowable
 from growkit.discovery.rule_table import register
 
 aten = torch.ops.aten
-_PICKED = "its units are picked by their number"
+BY_NUMBER = "its units are picked by their number"
 PICKED = "picked:"
 """Start of the kind of a passage in which one unit is picked; its number follows."""
 
@@ -31,7 +31,7 @@ def slice_(call: Call) -> Known:
         part = call.cut(known.dims[d], start, start + size)
     else:
         if call.axes.named(known.dims[d]):
-            call.lock(known.dims[d], _PICKED)
+            call.lock(known.dims[d], BY_NUMBER)
         part = call.fresh(size)
     return Known(_replaced(known.dims, d, part), known.nature)
 
@@ -54,7 +54,7 @@ def unbind(call: Call) -> list[Known]:
 
 def _picked(call: Call, known: Known, d: int, units: Iterable[int]) -> Known:
     """What is left of a tensor of which some units of a dim are picked by their numbers."""
-    call.lock(known.dims[d], _PICKED)
+    call.lock(known.dims[d], BY_NUMBER)
     for unit in units:
         call.note(known.dims[d], f"{PICKED}{unit}")
     return Known(known.dims[:d] + known.dims[d + 1 :], known.nature)
@@ -126,85 +126,6 @@ def pad(call: Call) -> Known:
                 call.lock(dims[d], "it is padded")
             dims[d] = call.fresh(size)
     return Known(dims, known.nature)
-
-
-@register(aten.embedding)
-def embedding(call: Call) -> Known:
-    """`'entries out', '*ids' -> '*ids out'`."""
-    table, ids = call.known(call["weight"]), call.known(call["indices"])
-    call.lock(table.dims[0], "its units are looked up by their number")
-    call.axes.assign(table.dims[1], Role.PRODUCES)
-    return Known([*ids.dims, table.dims[1]], Nature.ACTIVATION)
-
-
-@register(aten.index)
-def index(call: Call) -> Known:
-    """Integer tensors pick entries of some dims; the others stay."""
-    tensor, indices = call["self"], call["indices"]
-    known = call.known(tensor)
-    picked = {d: x for d, x in enumerate(indices) if x is not None}
-    if len(picked) == 1 and _one_place(call, picked):
-        ((d, place),) = picked.items()
-        start = int(place) % tensor.shape[d]
-        unit = call.cut(known.dims[d], start, start + 1)
-        call.note(unit, f"{PICKED}0")
-        return Known(_replaced(known.dims, d, unit), known.nature)
-    if any(x.dtype in (torch.bool, torch.uint8) for x in picked.values()):
-        raise Unfollowable("entries are picked by a mask")
-    for d in picked:
-        call.lock(known.dims[d], _PICKED)
-    rank = max(x.dim() for x in picked.values())
-    places = list(call.result.shape)
-    first = min(picked) if max(picked) - min(picked) + 1 == len(picked) else 0
-    broadcast = [call.fresh(size) for size in places[first : first + rank]]
-    for x in picked.values():
-        for size, mine, theirs in zip(
-            reversed(x.shape), reversed(broadcast), reversed(call.known(x).dims), strict=False
-        ):
-            if size != 1:
-                call.tie(mine, theirs)
-    kept = [dim for d, dim in enumerate(known.dims) if d not in picked]
-    nature = known.nature
-    if nature is Nature.WEIGHT:
-        nature = Nature.ACTIVATION
-        for dim in kept:
-            call.axes.assign(dim, Role.PRODUCES)
-    return Known(kept[:first] + broadcast + kept[first:], max(nature, call.nature(picked.values())))
-
-
-def _one_place(call: Call, picked: Mapping[int, Tensor]) -> bool:
-    """Whether a list of one number picks: a slice of one unit."""
-    (place,) = picked.values()
-    of_integers = place.dtype is torch.int64 and place.shape == (1,)
-    return of_integers and call.known(place).nature is Nature.CONSTANT and not place.is_meta
-
-
-@register(aten.gather)
-def gather(call: Call) -> Known:
-    """Entries of one dim picked by an index of the same rank."""
-    tensor, ids = call["self"], call["index"]
-    known, picks = call.known(tensor), call.known(ids)
-    d = call.dim("dim", tensor)
-    call.lock(known.dims[d], _PICKED)
-    for other in range(tensor.dim()):
-        if other != d and tensor.shape[other] == ids.shape[other]:
-            call.tie(known.dims[other], picks.dims[other])
-    return Known(picks.dims, max(known.nature, picks.nature))
-
-
-@register(aten.index_select)
-def index_select(call: Call) -> Known:
-    """Entries of one dim picked by a vector."""
-    tensor = call["self"]
-    known = call.known(tensor)
-    d = call.dim("dim", tensor)
-    call.lock(known.dims[d], _PICKED)
-    if known.nature is Nature.WEIGHT:
-        for other, dim in enumerate(known.dims):
-            if other != d:
-                call.axes.assign(dim, Role.PRODUCES)
-    dims = _replaced(known.dims, d, call.fresh(call.result.shape[d]))
-    return Known(dims, Nature.ACTIVATION if known.nature is Nature.WEIGHT else known.nature)
 
 
 def _replaced(dims: Sequence[Dim], d: int, dim: Dim) -> list[Dim]:

@@ -60,7 +60,7 @@ def softmax(call: Call) -> Known:
     return known
 
 
-@register(aten.cumsum, aten.cumprod, aten.flip, aten.roll, aten.tril, aten.triu, aten.sort)
+@register(aten.cumsum, aten.cumprod, aten.flip, aten.roll, aten.tril, aten.triu)
 def ordered(call: Call) -> Known | list[Known]:
     """What depends on the order of the units; a mask or a time axis may do so."""
     tensor = call["self"]

@@ -110,14 +110,6 @@ def test_picking_frames_leaves_the_features_alone() -> None:
         assert table.layouts["b.weight"].dims[1] == Leaf("a.weight[0]", Role.CONSUMES)
 
 
-def test_an_embedding_produces_and_its_entries_are_locked() -> None:
-    model = Small(lambda m, ids: m.b(m.e(ids)), e=nn.Embedding(9, 4), b=nn.Linear(4, 2))
-    table = discover(model, torch.tensor([[1, 2]]))
-    assert table.layouts["e.weight"].dims[1] == Leaf("e.weight[1]", Role.PRODUCES)
-    assert reasons(table, "e.weight[0]") == ["its units are looked up by their number"]
-    assert reasons(table, "e.weight[1]") == []
-
-
 def test_padding_an_axis_of_a_parameter_locks_it() -> None:
     table = discover(Small(lambda m, x: F.pad(m.a(x), (0, 1)), a=nn.Linear(5, 4)), X)
     assert reasons(table, "a.weight[0]") == ["it is padded"]

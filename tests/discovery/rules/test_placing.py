@@ -96,7 +96,10 @@ def test_numbers_that_are_written_stop_scales(write: Callable[[Tensor], Tensor])
         (lambda x: x.scatter(2, x.argsort(2), x), "its units are placed by their number"),
         (lambda x: x.scatter(1, torch.zeros(2, 7, 3, dtype=torch.int64), 1.0), "its units are placed by their number"),
         (lambda x: x.index_fill(2, torch.tensor([0]), 0), "its units are placed by their number"),
-        (lambda x: x.mT.flatten(0, 1).index_put((torch.tensor([0]),), x[0, :, 0]), "its units are picked by their number"),
+        (
+            lambda x: x.mT.flatten(0, 1).index_put((torch.tensor([0]),), x[0, :, 0]),
+            "its units are picked by their number",
+        ),
         (lambda x: x.index_put((x > 0,), torch.tensor(0.0).double()), "its units are picked by a mask"),
         (lambda x: x.masked_scatter(x > 0, x), "its units are placed by a mask"),
         (lambda x: x.select_scatter(x[..., 0], 2, 1), "its units are picked by their number"),

@@ -37,6 +37,24 @@ FAMILIES = {
         ),
     ),
     "x_transformers": Family("x-transformers", ("x-transformers decoder", "x-transformers encoder")),
+    "hf_speech": Family("transformers", ("Wav2Vec2", "Wav2Vec2, pre-norm", "Whisper")),
+    "hf_conformers": Family(
+        "transformers",
+        (
+            "Wav2Vec2-Conformer, relative",
+            "Wav2Vec2-Conformer, rotary",
+            "Wav2Vec2-BERT",
+            "FastSpeech2Conformer encoder",
+            "FastSpeech2Conformer encoder, concatenated",
+            "Parakeet encoder",
+            "Lasr encoder",
+            "SeamlessM4T speech encoder",
+            "SeamlessM4T v2 speech encoder",
+            "Granite speech encoder",
+        ),
+    ),
+    "hf_vision": Family("transformers", ("ViT", "ConvNeXt", "RegNet Y")),
+    "lucidrains": Family("conformer", ("conformer",)),
 }
 """By module of this package. The names stand here too, so that they can be listed without the libraries."""
 

@@ -12,7 +12,7 @@ Layouts = dict[str, str]
 
 
 def check_entry(name: str, written: Layouts, unreached: tuple[str, ...] = ()) -> None:
-    """The model has the written layouts, at odd sizes and with all sizes equal."""
+    """The model has the written layouts, at odd sizes and with all sizes equal; `unreached`: what it never reads."""
     for equal_sizes in (False, True):
         entry = ZOO[name] if name in ZOO else FOREIGN[name]
         model, inputs = entry.make(equal_sizes)
@@ -80,6 +80,32 @@ def packed_attention(name: str, width: str, other: str | None = None) -> Layouts
         f"{name}.in_proj_weight": f"{projected}:produces {width}:consumes",
         f"{name}.in_proj_bias": f"{projected}:produces",
         **linear(f"{name}.out_proj", width, f"({h} {k})"),
+    }
+
+
+def projections(name: str, heads: str, read: str, read_by_keys: str | None = None) -> Layouts:
+    """Query, key and value, named by `{name}{q,k,v}`, of a head dim for scores and one for values."""
+    keys = read_by_keys or read
+    scores, values = f"({heads} {heads}.k)", f"({heads} {heads}.v)"
+    return {
+        **linear(name.format("q"), scores, read),
+        **linear(name.format("k"), scores, keys),
+        **linear(name.format("v"), values, keys),
+    }
+
+
+def wav2vec2_front(m: str, bias: bool = False, every_norm: bool = False) -> Layouts:
+    """Two convolutions over a waveform, the projection into the stream, the norm of the encoder."""
+    features = "feature_extractor.conv_layers"
+    return {
+        "masked_spec_embed": "unused",
+        **conv(f"{features}.0.conv", "a", "wave", (10,), bias),
+        **norm(f"{features}.0.layer_norm", "a"),
+        **conv(f"{features}.1.conv", "b", "a", (3,), bias),
+        **(norm(f"{features}.1.layer_norm", "b") if every_norm else {}),
+        **norm("feature_projection.layer_norm", "b"),
+        **linear("feature_projection.projection", m, "b"),
+        **norm("encoder.layer_norm", m),
     }
 
 

@@ -65,8 +65,6 @@ def _whisper() -> Layouts:
 
 
 WRITTEN = {
-    "Wav2Vec2": (_wav2vec2(bias=False, every_norm=False), ("masked_spec_embed",)),
-    "Wav2Vec2, pre-norm": (_wav2vec2(bias=True, every_norm=True), ("masked_spec_embed",)),
     "Whisper": (_whisper(), ()),
 }
 

@@ -42,6 +42,16 @@ _ALIVE_AT_ZERO = frozenset(
 """Functions with f(0) = 0 and f'(0) != 0, whatever their arguments are."""
 
 
+def finite(function: str) -> bool:
+    """Whether a function is finite for all finite values."""
+    return function in _TOTAL
+
+
+def alive_at_zero(function: str) -> bool:
+    """Whether a function is zero at zero, and its derivative is not."""
+    return function in _ALIVE_AT_ZERO
+
+
 def unscaled_copies(axis_map: AxisMap) -> Refusal | None:
     """Admits copies without scale, and no new units."""
     if axis_map.has_new:

@@ -10,7 +10,7 @@ from growkit.axes.axis import Axis, Lock, Passage
 from growkit.axes.expressions import Role
 from growkit.axes.reading import BESIDE_OTHERS
 from growkit.axes.table import AxisTable
-from growkit.constraints import activation, attention, conv, interface, norm
+from growkit.constraints import activation, attention, conv, interface, norm, weights
 from growkit.constraints.constraint import Constraint, Refusal, never
 from growkit.errors import AxisLockedError, SizeError
 from growkit.maps.axis_map import AxisMap
@@ -19,7 +19,7 @@ from growkit.maps.methods.table import METHODS
 CONSTRAINTS = MappingProxyType(
     {
         kind: constraint
-        for family in (activation, attention, conv, interface, norm)
+        for family in (activation, attention, conv, interface, norm, weights)
         for kind, constraint in family.CONSTRAINTS.items()
     }
 )
@@ -34,6 +34,9 @@ def constraint_of(kind: str) -> Constraint:
         return never(f"{whole} takes it together with other axes beside it, so that it cannot grow alone")
     if kind.startswith("pointwise:"):
         return activation.pointwise(kind.removeprefix("pointwise:"))
+    family, _, rest = kind.replace(" ", ":", 1).partition(":")
+    if family in weights.FAMILIES:
+        return weights.FAMILIES[family](rest)
     return CONSTRAINTS.get(kind) or never(f"nothing is known about growth through {kind!r}")
 
 

@@ -36,6 +36,11 @@ def _recurrent(module: Any) -> dict[str, str]:
     return {"input_size": "weight_ih_l0[1]"} | (projected if module.proj_size else {"hidden_size": "weight_hh_l0[1]"})
 
 
+_COMPUTED = (
+    "{0}parametrizations.{1}.original1", "{0}parametrizations.{1}.original", "{0}{1}_v",
+)  # fmt: skip
+"""Where torch keeps a parameter that a parametrization or a weight norm computes: its direction, or itself."""
+
 KEPT: dict[type[nn.Module], Callable[[Any], dict[str, str]]] = {
     nn.Linear: lambda module: {"out_features": "weight[0]", "in_features": "weight[1]"},
     nn.modules.conv._ConvNd: _convolution,
@@ -103,9 +108,11 @@ def _at(prefix: str, places: str, layouts: Mapping[str, Layout]) -> Expression |
 
 def _at_place(place: str, layouts: Mapping[str, Layout]) -> Expression | None:
     match = _DIM.fullmatch(place)
-    if match is None or match["tensor"] not in layouts:
+    if match is None:
         return None
-    dims = layouts[match["tensor"]].dims
+    owner, _, attribute = match["tensor"].rpartition(".")
+    held = [match["tensor"], *(path.format(owner + "." if owner else "", attribute) for path in _COMPUTED)]
+    dims = next((layouts[name].dims for name in held if name in layouts), ())
     if int(match["dim"]) >= len(dims):
         return None
     expression = dims[int(match["dim"])]

@@ -15,6 +15,7 @@ from growkit.axes.axis import Lock
 from growkit.axes.expressions import Role
 from growkit.axes.node import Dim, Irreconcilable
 from growkit.axes.union_find import Axes
+from growkit.discovery.derived import Derived
 
 DECLARE = "declare the layouts of these tensors: discover(..., layouts={name: pattern})"
 OTHERS = "grow another axis"
@@ -55,6 +56,8 @@ class Call:
     known: Callable[[Tensor], Known]
     cuts: list[Dim] = field(default_factory=list)
     """Where pieces that an op takes out of axes of parameters are noted."""
+    derived: Derived = field(default_factory=Derived)
+    """Where it is noted what is computed from parameters."""
 
     def __getitem__(self, argument: str) -> Any:
         return self.arguments[argument]
@@ -100,6 +103,10 @@ class Call:
             return self.axes.split_dim([node for node in dim if node.size != 1], outer)
         except Irreconcilable as conflict:
             raise Unfollowable(f"groups that cannot be followed: {conflict}") from conflict
+
+    def derive(self, *sources: tuple[Dim, str]) -> Dim:
+        """The dim of a tensor that is computed from parameters, whose roles go back to them."""
+        return self.derived.link(self.axes, sources, self.where)
 
     def attach(self, tensor: Tensor | None, dims: Sequence[Dim], role: Role) -> None:
         """Ties a parameter or buffer to dims of an activation, in a role."""

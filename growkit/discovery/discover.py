@@ -60,6 +60,7 @@ def discover(
         tracer, uses, values = _run(model, example_inputs, call, HashableSizeInt)
     axes = tracer.axes
     settle(axes)
+    tracer.derived.hand_back(axes)
     tracer.scales.separate(axes, tracer.held)
     labels = declare(tracer, {} if layouts is None else layouts)
     numbers = Numbers(axes, uses, values)

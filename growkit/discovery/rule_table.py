@@ -40,6 +40,15 @@ def register(*ops: Any) -> Callable[[_R], _R]:
     return enter
 
 
+WHOLE = {
+    "torch.nn.utils.parametrizations._SpectralNorm": "a parameter is divided by its largest singular value, which "
+    "copies and new units change",
+    "torch.nn.utils.parametrizations._Orthogonal": "a parameter is made orthogonal, which its rows and columns "
+    "would not be with copies or zeros",
+}
+"""Modules that compute a parameter from all entries of another one, and why its axes cannot grow."""
+
+
 def rule_of(op: OpOverloadPacket) -> Rule | None:
     """The rule of an op. An op in place (`add_`) has that of the plain one unless it has its own."""
     if op in _RULES:

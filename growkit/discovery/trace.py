@@ -18,8 +18,10 @@ from growkit.axes.node import Dim
 from growkit.axes.union_find import Axes
 from growkit.discovery.blocks import Flow
 from growkit.discovery.call import DECLARE, OTHERS, Call, Known, Nature, Unfollowable, bind, written
-from growkit.discovery.rule_table import rule_of
+from growkit.discovery.derived import Derived
+from growkit.discovery.rule_table import WHOLE, rule_of
 from growkit.discovery.tied import Scales
+from growkit.nn.contents import qualified_name
 
 _BUFFER = "register the tensor as a buffer"
 _RESHAPING = frozenset({"squeeze_", "unsqueeze_", "t_", "transpose_"})
@@ -38,7 +40,7 @@ class Tracer(TorchDispatchMode):
         self.cuts: list[Dim] = []
         """Pieces of axes that were taken out since the last call of a torch function ended."""
         self.warnings: dict[str, None] = {}
-        self.flow, self.scales = Flow(), Scales()
+        self.flow, self.scales, self.derived = Flow(), Scales(), Derived()
         self._known: dict[int, Known] = {}
         self._alive: list[Tensor] = []
         """Every tensor seen, so that no id is used twice."""
@@ -138,12 +140,19 @@ class Tracer(TorchDispatchMode):
         self._running.append(module)
         self._stack.append(self._paths.get(id(module), type(module).__name__))
         self._stack_own.append(id(module) in self._own)
+        if reason := WHOLE.get(qualified_name(type(module))):
+            lock = Lock(reason, self.where("parametrization"), OTHERS)
+            for tensor in (*tree_leaves(inputs), *module.buffers()):
+                for dim in self.dims(tensor) if isinstance(tensor, Tensor) else ():
+                    self.axes.lock(dim, lock)
 
     def _leave_module(self, module: nn.Module, inputs: Any, kwargs: Any = None, result: Any = None) -> None:
         # After an error torch calls this with fewer arguments.
         self.flow.leave(self._stack.pop(), (inputs, kwargs), result)
         self._stack_own.pop()
         self._running.pop()
+        if isinstance(result, Tensor) and qualified_name(type(module)) in WHOLE:
+            self._remember(result, Known(self.dims(inputs[0]), Nature.WEIGHT))
 
     def known(self, tensor: Tensor) -> Known:
         """What is known about a tensor; one that was never seen is a constant."""
@@ -176,7 +185,8 @@ class Tracer(TorchDispatchMode):
         self.read |= {self._names[id(x)] for x in inputs if id(x) in self._names}
         op = func.overloadpacket
         where = self.where(op.__name__)
-        call = Call(self.axes, op.__name__.rstrip("_"), bind(func, args, kwargs), result, where, self.known, self.cuts)
+        name, arguments = op.__name__.rstrip("_"), bind(func, args, kwargs)
+        call = Call(self.axes, name, arguments, result, where, self.known, self.cuts, self.derived)
         changed = written(func, call.arguments)
         self.flow.op(call, inputs, outputs, changed)
         if inputs:

@@ -5,12 +5,12 @@ import pytest
 from growkit.axes.axis import Axis, Lock, Occurrence, Passage
 from growkit.axes.expressions import Role
 from growkit.axes.table import AxisTable
-from growkit.constraints import activation, attention, conv, interface, norm
+from growkit.constraints import activation, attention, conv, interface, norm, weights
 from growkit.constraints.table import CONSTRAINTS, admits, annotate, check, constraint_of
 from growkit.errors import AxisLockedError, SizeError
 from tests.constraints.maps import MAPS, admitted
 
-FAMILIES = (activation, attention, conv, interface, norm)
+FAMILIES = (activation, attention, conv, interface, norm, weights)
 
 
 def axis(*kinds: str, **changes: object) -> Axis:

@@ -14,6 +14,7 @@ from growkit.discovery.rules import (
     reductions,
     shuffles,
     views,
+    weights,
 )
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "reductions",
     "shuffles",
     "views",
+    "weights",
 ]

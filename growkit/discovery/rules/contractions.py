@@ -7,9 +7,10 @@ from torch import Tensor
 
 from growkit.axes.expressions import Role
 from growkit.axes.node import Dim
-from growkit.discovery.call import Call, Known, Nature, Unfollowable
+from growkit.discovery.call import Call, Known, Nature
+from growkit.discovery.derived import FACTOR, TERM
 from growkit.discovery.rule_table import register
-from growkit.discovery.rules.elementwise import note_shifts, varies
+from growkit.discovery.rules.elementwise import note_shifts, shifted, varies
 
 aten = torch.ops.aten
 
@@ -38,7 +39,7 @@ def _product(call: Call, left: Tensor, right: Tensor) -> Known:
     """`'batch m k', 'batch k n' -> 'batch m n'`, with or without batch and n."""
     a, b = call.known(left), call.known(right)
     if a.nature is b.nature is Nature.WEIGHT:
-        raise Unfollowable(f"two parameters are contracted by {call.op}")
+        return _of_parameters(call, a, b)
     batched = left.dim() == 3
     inner = len(b.dims) - 2 if len(b.dims) > 1 else 0
     for tensor, known, back in ((left, a, 1), (right, b, right.dim() - inner)):
@@ -67,6 +68,21 @@ def _product(call: Call, left: Tensor, right: Tensor) -> Known:
     return Known(dims, Nature.ACTIVATION)
 
 
+def _of_parameters(call: Call, a: Known, b: Known) -> Known:
+    """A low-rank weight, `B @ A`: the rank is produced by A and consumed by B, as if they were used in turn."""
+    batch, (*rows, left), (right, *columns) = (
+        (a.dims[:1], a.dims[1:], b.dims[1:]) if len(a.dims) == 3 else ([], a.dims, b.dims)
+    )
+    call.axes.assign(left, Role.CONSUMES)
+    call.axes.assign(right, Role.PRODUCES)
+    call.tie(left, right)
+    call.derived.contracted += [(left, call.where), (right, call.where)]
+    for dim in batch:
+        call.tie(dim, b.dims[0])
+    batches = [call.derive((dim, TERM), (b.dims[0], FACTOR)) for dim in batch]
+    return Known([*batches, *(call.derive((dim, TERM)) for dim in (*rows, *columns))], Nature.WEIGHT)
+
+
 def _contract(call: Call, a: Known, left: Dim, b: Known, right: Dim) -> None:
     for mine, other, dim in ((a, b, left), (b, a, right)):
         if mine.nature is Nature.WEIGHT or (mine.nature is Nature.CONSTANT and other.nature is Nature.ACTIVATION):
@@ -81,6 +97,8 @@ def _contract(call: Call, a: Known, left: Dim, b: Known, right: Dim) -> None:
 def _add_bias(call: Call, known: Known, bias: Tensor) -> Known:
     added = call.known(bias)
     offset = len(known.dims) - len(added.dims)
+    if known.nature is Nature.WEIGHT and added.nature is not Nature.ACTIVATION:
+        return _sum_of_parameters(call, known, bias)
     for d, dim in enumerate(added.dims):
         if bias.shape[d] != 1 or call.result.shape[d + offset] == 1:
             if added.nature is Nature.ACTIVATION:
@@ -90,3 +108,13 @@ def _add_bias(call: Call, known: Known, bias: Tensor) -> Known:
             call.tie(known.dims[d + offset], dim)
     note_shifts(call, known, [bias])
     return known
+
+
+def _sum_of_parameters(call: Call, product: Known, bias: Tensor) -> Known:
+    added = call.known(bias)
+    dims = list(product.dims)
+    for back, (size, dim) in enumerate(zip(reversed(bias.shape), reversed(added.dims), strict=True), start=1):
+        if size != 1 and call.axes.named(dim):
+            call.tie(dims[-back], dim)
+            dims[-back] = call.derive((dims[-back], TERM), (dim, TERM))
+    return shifted(call, Known(dims, product.nature), [bias])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 from growkit.axes.expressions import Role
 from growkit.axes.node import Dim
 from growkit.discovery.call import DECLARE, OTHERS, Call, Known, Nature
+from growkit.discovery.derived import FACTOR, SHIFTED, TERM
 from growkit.discovery.rule_table import register
 
 aten = torch.ops.aten
@@ -39,28 +40,48 @@ def nonlinear(call: Call) -> Known | list[Known]:
     tensors = [x for x in call.arguments.values() if isinstance(x, Tensor)]
     first = call.result if isinstance(call.result, Tensor) else call.result[0]
     known = combine(call, tensors, first.shape, None)
+    if known.nature is Nature.WEIGHT:
+        return through_function(call, known)
     for dim in known.dims:
         if known.nature is Nature.ACTIVATION:
             call.note(dim, f"pointwise:{call.op}")
-        elif known.nature is Nature.WEIGHT:
-            call.lock(dim, f"a parameter passes {call.op} before it is used", DECLARE)
     return known
+
+
+def through_function(call: Call, known: Known) -> Known:
+    """A function of each entry of a parameter, or of entries that stand in one line with it."""
+    return Known([call.derive((dim, call.op)) for dim in known.dims], known.nature)
 
 
 @register(aten.add, aten.sub, aten.rsub)
 def sums(call: Call) -> Known:
     """Sums: parameters are added to activations, activations to one another."""
     tensors = _operands(call)
-    known = combine(call, tensors, call.result.shape, Role.PRODUCES)
+    known = combine(call, tensors, call.result.shape, Role.PRODUCES, (TERM, TERM))
     for dim in _shared_by_activations(call, tensors, known):
         call.note(dim, "residual")
+    terms = [call["self"], call["other"]]
     if known.nature is Nature.ACTIVATION:
-        note_shifts(call, known, [call["self"], call["other"]])
+        note_shifts(call, known, terms)
+    elif known.nature is Nature.WEIGHT:
+        return shifted(call, known, terms)
     return known
 
 
 def note_shifts(call: Call, known: Known, terms: Sequence[Any]) -> None:
     """Notes the dims along which a term of a sum adds something to new units that no parameter holds unit by unit."""
+    for d in _shifts(call, known, terms):
+        call.note([node for node in known.dims[d] if node.size != 1], "shifted")
+
+
+def shifted(call: Call, known: Known, terms: Sequence[Any]) -> Known:
+    """The same for a sum of parameters."""
+    changed = set(_shifts(call, known, terms))
+    dims = [call.derive((dim, SHIFTED)) if d in changed else dim for d, dim in enumerate(known.dims)]
+    return Known(dims, known.nature)
+
+
+def _shifts(call: Call, known: Known, terms: Sequence[Any]) -> Iterator[int]:
     for term in terms:
         if not isinstance(term, Tensor):
             broadcast = [True] * len(known.dims) if term != 0 else []
@@ -70,16 +91,16 @@ def note_shifts(call: Call, known: Known, terms: Sequence[Any]) -> None:
             broadcast = [term.dim() < back or not varies(term, back) for back in range(len(known.dims), 0, -1)]
         else:
             continue
-        for dim, same in zip(known.dims, broadcast, strict=False):
-            if same:
-                call.note([node for node in dim if node.size != 1], "shifted")
+        yield from (d for d, same in enumerate(broadcast) if same and d < len(known.dims))
 
 
 @register(aten.mul)
 def products(call: Call) -> Known:
     """Products: gains, or gates of two activations."""
     tensors = _operands(call)
-    known = combine(call, tensors, call.result.shape, Role.GAIN)
+    if len(tensors) == 2 and tensors[0] is tensors[1] and call.nature(tensors) is Nature.WEIGHT:
+        return Known([call.derive((dim, "square")) for dim in call.known(tensors[0]).dims], Nature.WEIGHT)
+    known = combine(call, tensors, call.result.shape, Role.GAIN, (TERM, FACTOR))
     kind = "pointwise:square" if len(tensors) == 2 and tensors[0] is tensors[1] else "gate"
     for dim in _shared_by_activations(call, tensors, known):
         call.note(dim, kind)
@@ -99,8 +120,10 @@ def prelu(call: Call) -> Known:
 def quotients(call: Call) -> Known:
     """Quotients: as products where the divisor is no activation."""
     tensors = _operands(call)
-    known = combine(call, tensors, call.result.shape, Role.GAIN)
+    known = combine(call, tensors, call.result.shape, Role.GAIN, (TERM, FACTOR))
     divisor = call["other"]
+    if known.nature is Nature.WEIGHT:
+        return known if _divided(call) else through_function(call, known)
     if call.arguments.get("rounding_mode"):
         for dim in known.dims:
             call.note(dim, "pointwise:div")
@@ -189,21 +212,41 @@ def _shared_by_activations(call: Call, tensors: Sequence[Tensor], known: Known) 
     ]
 
 
-def combine(call: Call, tensors: Sequence[Tensor], shape: Sequence[int], role: Role | None) -> Known:
-    """Broadcasts: ties the dims that meet; parameters and buffers that meet an activation get `role`."""
+def _divided(call: Call) -> bool:
+    """Whether all that divides a parameter lies along dims of this parameter."""
+    upper, lower = call["self"], call["other"]
+    if call.arguments.get("rounding_mode"):
+        return False
+    if not isinstance(lower, Tensor):
+        return True
+    dims = call.known(upper).dims if isinstance(upper, Tensor) else []
+    return all(back <= len(dims) and call.axes.named(dims[-back])
+               for back, size in enumerate(reversed(lower.shape), start=1) if size != 1)  # fmt: skip
+
+
+def combine(
+    call: Call, tensors: Sequence[Tensor], shape: Sequence[int], role: Role | None, throughs: Sequence[str] = ()
+) -> Known:
+    """Broadcasts: ties the dims that meet; parameters and buffers that meet an activation get `role`.
+
+    `throughs`: how the result depends on each tensor if it is made of parameters alone; empty where that is not known.
+    """
     infos = [(x, call.known(x)) for x in tensors]
+    ways = {id(x): through for x, through in zip(reversed(tensors), reversed(throughs), strict=False)}
     dims = []
     for back in range(len(shape), 0, -1):
         meeting = [(x, k, k.dims[-back]) for x, k in infos if x.dim() >= back and x.shape[-back] != 1]
         if meeting:
-            dims.append(_meet(call, meeting, back, role))
+            dims.append(_meet(call, meeting, back, role, ways))
         else:
             ones = [k.dims[-back] for x, k in infos if x.dim() >= back]
             dims.append(next((dim for dim in ones if dim), []))
     return Known(dims, call.nature(tensors))
 
 
-def _meet(call: Call, meeting: Sequence[tuple[Tensor, Known, Dim]], back: int, role: Role | None) -> Dim:
+def _meet(
+    call: Call, meeting: Sequence[tuple[Tensor, Known, Dim]], back: int, role: Role | None, ways: Mapping[int, str]
+) -> Dim:
     active = [dim for _, k, dim in meeting if k.nature is Nature.ACTIVATION]
     others = [(x, k, dim) for x, k, dim in meeting if k.nature is not Nature.ACTIVATION]
     held = [(x, k, dim) for x, k, dim in others if call.axes.named(dim)]
@@ -217,6 +260,8 @@ def _meet(call: Call, meeting: Sequence[tuple[Tensor, Known, Dim]], back: int, r
     if (active or held) and tables:
         call.lock(first, TABLE, OTHERS)
     if not active and len(held) > 1 and any(k.nature is Nature.WEIGHT for _, k, _ in held):
+        if all(id(x) in ways for x, *_ in held):
+            return call.derive(*((dim, ways[id(x)]) for x, _, dim in held))
         call.lock(first, f"parameters are combined by {call.op} before they are used", DECLARE)
     return first
 

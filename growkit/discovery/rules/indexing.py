@@ -10,6 +10,7 @@ from torch import Tensor
 from growkit.axes.expressions import Role
 from growkit.axes.node import Dim
 from growkit.discovery.call import Call, Known, Nature, Unfollowable
+from growkit.discovery.derived import TERM
 from growkit.discovery.rule_table import register
 
 aten = torch.ops.aten
@@ -100,7 +101,10 @@ def cat(call: Call) -> Known:
         joined = [call.axes.concat([dim or [call.axes.node(1)] for dim in dims])]
     else:
         joined = call.fresh(call.result.shape[d])
-    tied = [_tied(call, tensors, other) if other != d else joined for other in range(tensors[0].dim())]
+    if known is Nature.WEIGHT:
+        _refuse_tables(call, tensors)
+        joined = [call.axes.concat([call.derive((dim, TERM)) or [call.axes.node(1)] for dim in dims])]
+    tied = [_tied(call, tensors, other, known) if other != d else joined for other in range(tensors[0].dim())]
     return Known(tied, known)
 
 
@@ -109,7 +113,9 @@ def stack(call: Call) -> Known:
     """Tensors side by side along a new dim."""
     tensors = call["tensors"]
     nature = _side_by_side(call, tensors)
-    dims = [_tied(call, tensors, d) for d in range(tensors[0].dim())]
+    if nature is Nature.WEIGHT:
+        _refuse_tables(call, tensors)
+    dims = [_tied(call, tensors, d, nature) for d in range(tensors[0].dim())]
     dims.insert(call.dim("dim", call.result), call.fresh(len(tensors)))
     return Known(dims, nature)
 
@@ -140,13 +146,19 @@ def _side_by_side(call: Call, tensors: Sequence[Tensor]) -> Nature:
             if known.nature is Nature.WEIGHT:
                 for dim in known.dims:
                     call.axes.assign([node for node in dim if node.size != 1], Role.PRODUCES)
-    elif nature is Nature.WEIGHT:
-        raise Unfollowable(f"parameters are put together by {call.op} before they are used")
     return nature
 
 
-def _tied(call: Call, tensors: Sequence[Tensor], d: int) -> Dim:
+def _refuse_tables(call: Call, tensors: Sequence[Tensor]) -> None:
+    """What the forward pass makes has no roles; zeros need none."""
+    for x in tensors:
+        known = call.known(x)
+        if known.nature is Nature.CONSTANT and not all(map(call.axes.named, known.dims)) and x.any():
+            raise Unfollowable(f"a parameter and a table that the forward pass makes are put together by {call.op}")
+
+
+def _tied(call: Call, tensors: Sequence[Tensor], d: int, nature: Nature) -> Dim:
     dims = [call.known(x).dims[d] for x in tensors]
     for dim in dims[1:]:
         call.tie(dims[0], dim)
-    return dims[0]
+    return call.derive(*((dim, TERM) for dim in dims)) if nature is Nature.WEIGHT else dims[0]

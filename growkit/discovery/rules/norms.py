@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from growkit.axes.expressions import Role
-from growkit.discovery.call import Call, Known
+from growkit.axes.node import Dim
+from growkit.discovery.call import Call, Known, Nature
 from growkit.discovery.rule_table import register
+from growkit.discovery.rules.elementwise import through_function
 
 aten = torch.ops.aten
 
@@ -24,6 +28,8 @@ def layer_norm(call: Call) -> list[Known]:
         call.note(dim, f"pointwise:{kind}")
     call.attach(call["weight"], features, Role.GAIN)
     call.attach(call.arguments.get("bias"), features, Role.BIAS)
+    if known.nature is Nature.WEIGHT:
+        known = through_function(call, known)
     statistics = Known([*before, *([] for _ in features)], known.nature)
     return [known] + [statistics] * (len(call.result) - 1)
 
@@ -41,6 +47,8 @@ def batch_norm(call: Call) -> list[Known]:
     call.attach(call["bias"], channels, Role.BIAS)
     call.attach(call.arguments.get("running_mean"), channels, Role.MEAN)
     call.attach(call.arguments.get("running_var"), channels, Role.VARIANCE)
+    if known.nature is Nature.WEIGHT:
+        return [_standardised(call, known, known.dims[:1] + known.dims[2:])]
     return [known]
 
 
@@ -54,4 +62,14 @@ def group_norm(call: Call) -> list[Known]:
         call.note(dim, "group_norm")
     call.attach(call["weight"], known.dims[1:2], Role.GAIN)
     call.attach(call["bias"], known.dims[1:2], Role.BIAS)
+    if known.nature is Nature.WEIGHT:
+        return [_standardised(call, known, [channels, *known.dims[2:]])]
     return [known]
+
+
+def _standardised(call: Call, known: Known, over: Sequence[Dim]) -> Known:
+    """A parameter, standardised over some of its dims: each value counts in the statistics, whatever its role is."""
+    for dim in over:
+        if call.axes.named(dim):
+            call.lock(dim, f"a parameter passes {call.op}, with statistics over it, before it is used")
+    return through_function(call, known)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import torch
 from torch import Tensor
 
 from growkit.discovery.call import DECLARE, Call, Known, Nature
+from growkit.discovery.derived import TERM
 from growkit.discovery.rule_table import register
 from growkit.discovery.rules.elementwise import combine
 
@@ -41,10 +44,20 @@ def reduce(call: Call) -> Known | list[Known]:
                 call.note(dim, f"reduce:{call.op}")
             elif known.nature is Nature.CONSTANT and call.op in _COUNTING and tensor.any():
                 call.note(dim, "size_as_number")  # what the forward pass makes, or a buffer, counts the units
-        if known.nature is Nature.WEIGHT:
-            call.lock(dim, f"a parameter is reduced by {call.op} before it is used", DECLARE)
+    if known.nature is Nature.WEIGHT:
+        _of_parameter(call, known, gone)
+        dims = [call.derive((dim, TERM if call.op in _LINEAR else call.op)) if dim else [] for dim in dims]
     count = 1 if isinstance(call.result, Tensor) else len(call.result)
     return [Known(dims, known.nature)] * count
+
+
+def _of_parameter(call: Call, known: Known, gone: Collection[int]) -> None:
+    reduced = [known.dims[d] for d in sorted(gone)]
+    if call.op == "linalg_vector_norm" and call.arguments.get("ord", 2) == 2:
+        call.derived.normed.append((tuple(reduced), call.where))
+    else:
+        for dim in reduced:
+            call.lock(dim, f"a parameter is reduced by {call.op} before it is used", DECLARE)
 
 
 @register(aten._softmax, aten._log_softmax, aten._safe_softmax)

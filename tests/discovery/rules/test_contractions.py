@@ -50,9 +50,30 @@ def test_a_fixed_projection_buffer_produces_and_consumes() -> None:
     assert str(table.layouts["p"]) == "a.weight[0]:consumes p[1]:produces"
 
 
-def test_two_parameters_that_are_contracted_are_locked() -> None:
-    table = discover(Small(lambda m, x: x @ (m.u @ m.v), u=weight(5, 2), v=weight(2, 3)), X)
-    assert reasons(table, "u[1]") == ["two parameters are contracted by mm"]
+def test_the_rank_of_a_product_of_parameters_is_an_axis() -> None:
+    model = Small(lambda m, x: m.c(m.a(x) @ (m.u @ m.v)), a=nn.Linear(5, 4), u=weight(4, 2), v=weight(2, 3),
+                  c=nn.Linear(3, 2))  # fmt: skip
+    table = discover(model, X)
+    assert str(table.layouts["u"]) == "a.weight[0]:consumes v[0]:consumes"
+    assert str(table.layouts["v"]) == "v[0]:produces v[1]:produces"
+    assert [reasons(table, name) for name in ("v[0]", "v[1]", "a.weight[0]")] == [[], [], []]
+
+
+def test_a_parameter_contracted_with_itself_is_locked() -> None:
+    model = Small(lambda m, x: m.c(m.a(x) @ (m.w @ m.w.T)), a=nn.Linear(5, 4), w=weight(4, 2), c=nn.Linear(4, 2))
+    table = discover(model, X)
+    assert reasons(table, "w[1]")[0] == "a parameter that is contracted with another one has a second use"
+    assert "one tensor produces and consumes it" in reasons(table, "w[0]")[0]
+
+
+def test_parameters_contracted_in_batches() -> None:
+    def run(m: Small, x: torch.Tensor) -> torch.Tensor:
+        return torch.einsum("bti,kio->bto", m.a(x), torch.bmm(m.u, m.v)) @ m.w
+
+    model = Small(run, a=nn.Linear(5, 4), u=weight(3, 4, 2), v=weight(3, 2, 6), w=weight(6, 2))
+    table = discover(model, X)
+    assert str(table.layouts["u"]).endswith("a.weight[0]:consumes v[1]:consumes")
+    assert str(table.layouts["v"]).endswith("v[1]:produces v[2]:produces")
 
 
 def test_a_constant_vector_is_read_like_one_unit_many_times() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from growkit.axes.expressions import Leaf, Role
+from growkit.axes.table import AxisTable
 from growkit.discovery.discover import discover
 from tests.discovery.models import Small, X, passages, reasons, weight
 
@@ -93,11 +95,58 @@ def test_constants_that_are_equal_for_all_units_lock_nothing() -> None:
     assert reasons(table, "a.weight[0]") == []
 
 
-def test_parameters_that_are_combined_before_use_are_locked() -> None:
-    model = Small(lambda m, x: m.a(x) * (m.g + m.h), a=nn.Linear(5, 4), g=weight(4), h=weight(4))
-    assert "parameters are combined by add" in reasons(discover(model, X), "g[0]")[0]
-    model = Small(lambda m, x: m.a(x) * m.g.exp(), a=nn.Linear(5, 4), g=weight(4))
-    assert "a parameter passes exp before it is used" in reasons(discover(model, X), "g[0]")[0]
+def _combined(use: Callable[[Small], Tensor], **parts: Any) -> AxisTable:
+    """A weight `'7 4'` that reads a layer of 4 and is read by one of 2, computed from parameters."""
+    model = Small(
+        lambda m, x: m.b(F.linear(m.a(x), use(m))), a=nn.Linear(5, 4), b=nn.Linear(7, 2), w=weight(7, 4), **parts
+    )
+    return discover(model, X)
+
+
+def test_terms_have_the_role_of_their_sum() -> None:
+    table = _combined(lambda m: m.w - 2 * m.v, v=weight(7, 4))
+    assert str(table.layouts["v"]) == str(table.layouts["w"]) == "w[0]:produces a.weight[0]:consumes"
+
+
+def test_of_a_product_one_factor_has_the_role_and_the_others_are_gains() -> None:
+    table = _combined(lambda m: m.w * m.mask * m.s / m.t[:, None], mask=torch.ones(7, 4), s=weight(4), t=weight(7))
+    assert str(table.layouts["w"]) == "w[0]:produces a.weight[0]:consumes"
+    assert str(table.layouts["mask"]) == "w[0]:gain a.weight[0]:gain"
+    assert str(table.layouts["s"]) == "a.weight[0]:gain"
+    assert str(table.layouts["t"]) == "w[0]:gain"
+
+
+def test_a_function_of_a_weight_passes_no_shares() -> None:
+    table = _combined(lambda m: m.w.tanh())
+    assert passages(table, "w[0]") == {"pointwise:tanh"}
+    assert passages(table, "a.weight[0]") == {"consumed:tanh"}
+    assert "passes sigmoid before it is contracted" in reasons(_combined(lambda m: m.w.sigmoid()), "w[1]")[0]
+    assert "passes square before it is contracted" in reasons(_combined(lambda m: m.w * m.w), "w[1]")[0]
+    assert "passes reciprocal before" in reasons(_combined(lambda m: 1 / m.w), "w[1]")[0]
+    assert "one tensor consumes and gain it" in reasons(_combined(lambda m: m.w * m.w.abs()), "w[1]")[0]
+
+
+def test_a_function_of_a_gain_is_a_gain() -> None:
+    table = _combined(lambda m: m.w * m.g.exp()[:, None], g=weight(7))
+    assert str(table.layouts["g"]) == "w[0]:gain"
+    assert passages(table, "w[0]") == {"gain:exp"}
+
+
+def test_what_is_added_to_all_entries_of_a_weight_locks_what_it_reads() -> None:
+    for use in (lambda m: m.w + 1, lambda m: 2 - m.w, lambda m: m.w + m.v[:, None], lambda m: m.w + m.v[0]):
+        table = _combined(use, v=weight(7))
+        assert reasons(table, "a.weight[0]") == [
+            "a parameter gets something added before activations are contracted with it"
+        ]
+        assert reasons(table, "w[0]") == []
+    assert reasons(_combined(lambda m: m.w + 0), "a.weight[0]") == []
+
+
+def test_a_parameter_that_reads_and_scales_in_other_ways_is_locked() -> None:
+    table = _combined(lambda m: torch.maximum(m.w, m.v), v=weight(7, 4))
+    assert "parameters are combined by maximum" in reasons(table, "w[0]")[0]
+    table = _combined(lambda m: m.w * torch.arange(4.0))
+    assert "a table that the forward pass makes" in reasons(table, "a.weight[0]")[0]
 
 
 def test_what_is_written_into_a_constant_is_an_activation() -> None:

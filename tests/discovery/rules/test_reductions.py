@@ -54,7 +54,7 @@ def test_the_order_of_units_locks() -> None:
 
 
 def test_a_parameter_that_is_reduced_is_locked() -> None:
-    model = Small(lambda m, x: x @ (m.w / m.w.norm(dim=0)), w=weight(5, 4))
+    model = Small(lambda m, x: x @ (m.w / m.w.norm(p=1, dim=1, keepdim=True)), w=weight(5, 4))
     assert any("a parameter is reduced" in reason for reason in reasons(discover(model, X), "w[1]"))
 
 

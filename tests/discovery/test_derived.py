@@ -15,6 +15,8 @@ def _kinds(axes: Axes, node: object) -> set[str]:
 def test_roles_go_back_through_several_steps() -> None:
     axes, derived = Axes(), Derived()
     w, mask, other = (axes.node(6, named=True) for _ in range(3))
+    axes.identify(w, mask)
+    axes.identify(w, other)
     masked = derived.link(axes, [([w], TERM), ([mask], FACTOR)], "a")
     total = derived.link(axes, [(masked, TERM), ([other], TERM)], "b")
     axes.assign(total, Role.CONSUMES)
@@ -28,6 +30,7 @@ def test_roles_go_back_through_several_steps() -> None:
 def test_roles_of_parts_go_to_the_same_parts() -> None:
     axes, derived = Axes(), Derived()
     w, v = axes.node(6, named=True), axes.node(6, named=True)
+    axes.identify(w, v)
     (total,) = derived.link(axes, [([w], TERM), ([v], TERM)], "here")
     heads, units = axes.split_dim([total], 2)
     axes.assign(heads, Role.GAIN)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice, product
 
 from growkit.axes.axis import Equality, Lock, Number, Passage
 from growkit.axes.union_find import Axes
@@ -13,6 +14,8 @@ from growkit.discovery.readers import Use, Uses
 from growkit.discovery.taint import Attribute, Comparison, Computed, Literal, Origin, SizeOf
 
 KEEP = "let the module keep the size in an int attribute, or take it from a tensor's shape"
+_MOST_VALUES = 1000
+"""An entry of a config is a size in each layer; products of such are not followed for ever."""
 _UNKNOWN = "its size is computed from numbers of which it is not known how they would grow"
 
 
@@ -100,25 +103,52 @@ class Numbers:
     def _explain_computed(
         self, sign: str, left: Origin, right: Origin, size: Polynomial, where: str, certain: bool
     ) -> bool:
-        a, b = self._value(left, certain), self._value(right, certain)
-        if a is not None and b is not None:
-            if sign == "//":
-                self._equal([a, polynomials.multiply(b, size)], where)
-            elif sign == "%":
-                self._lock(set().union(*map(polynomials.axes_in, (a, b, size))), Lock(_UNKNOWN, where, KEEP))
-            else:
-                self._equal([_compute(sign, a, b), size], where)
+        a, b = self._values(left, certain), self._values(right, certain)
+        if a and b:
+            if not self._explained(sign, left, right, size):
+                if sign == "//":
+                    self._equal([a[0], polynomials.multiply(b[0], size)], where)
+                elif sign == "%":
+                    self._lock(set().union(*map(polynomials.axes_in, (a[0], b[0], size))), Lock(_UNKNOWN, where, KEEP))
+                else:
+                    self._equal([_compute(sign, a[0], b[0]), size], where)
             return True
-        if a is None and b is None:
+        if not a and not b:
             return False
-        unknown = left if a is None else right
-        rest = _undo(sign, size, a, b)
-        if (
-            rest is None
-        ):  # three equal parts of e e p, e e p and v units are 3 (2 e + p), though not 3 of anything as it is
-            reduced = [None if p is None else polynomials.substitute(p, self._equals) for p in (a, b)]
-            rest = _undo(sign, polynomials.substitute(size, self._equals), *reduced)
-        return rest is not None and self._explain(unknown, rest, where, certain)
+        rest = self._undone(sign, size, a, b)
+        return rest is not None and self._explain(left if not a else right, rest, where, certain)
+
+    def _explained(self, sign: str, left: Origin, right: Origin, size: Polynomial) -> bool:
+        """Whether sizes that are equal for other reasons make `left (sign) right` this size, as those of one attribute.
+
+        A product with an attribute that is the size of other axes already says that it is the size of these too.
+        """
+        a, b = self._values(left, certain=False), self._values(right, certain=False)
+        if sign not in ("//", "%") and any(_compute(sign, x, y) == size for x, y in product(a, b)):
+            return True
+        if sign == "//" and any(polynomials.multiply(y, size) == x for x, y in product(a, b)):
+            return True
+        for attribute, known in ((left, self._undone(sign, size, [], b)), (right, self._undone(sign, size, a, []))):
+            followed = known is not None and polynomials.axes_in(known) and polynomials.as_expression(known) is not None
+            if sign == "*" and followed and isinstance(attribute, Attribute) and attribute in self.known:
+                return self._explain(attribute, known or {}, "", False)
+        return False
+
+    def _undone(
+        self, sign: str, size: Polynomial, a: Sequence[Polynomial], b: Sequence[Polynomial]
+    ) -> Polynomial | None:
+        """The operand that has no values in a (sign) b = size, by those values of the other that give a plain one.
+
+        Three equal parts of 2 e + p, 2 e + p and v units are 3 (2 e + p), though not 3 of anything as it is.
+        """
+        found = []
+        for same in ({}, self._equals):
+            reduced = polynomials.substitute(size, same)
+            for known in a or b:
+                other = polynomials.substitute(known, same)
+                found.append(_undo_right(sign, reduced, other) if a else _undo_left(sign, reduced, other))
+        done = [p for p in found if p is not None]
+        return next((p for p in done if polynomials.as_expression(p) is not None), done[0] if done else None)
 
     def _explained_by_equality(self, compared: Iterable[tuple[Comparison, str]]) -> list[tuple[Comparison, str]]:
         """Takes what is asked to be equal, and is, for the same size; gives all comparisons."""
@@ -162,21 +192,23 @@ class Numbers:
             self.axes.shared(self.axes.nodes[serial]).passages[Passage("size_as_number", where)] = None
 
     def _value(self, origin: Origin, certain: bool) -> Polynomial | None:
+        return next(iter(self._values(origin, certain)), None)
+
+    def _values(self, origin: Origin, certain: bool) -> list[Polynomial]:
+        """What an int is; several sizes if it is those of several axes. Empty if that is not known yet."""
         match origin:
             case Literal(value):
-                return polynomials.constant(value)
+                return [polynomials.constant(value)]
             case SizeOf(dim):
-                return polynomials.size_of(self.axes, dim)
+                return [polynomials.size_of(self.axes, dim)]
             case Attribute():
-                if origin in self.known:
-                    return self.known[origin][0]
                 # An int that is the size of nothing, such as an expansion factor: it stays as it is.
-                return None if certain else polynomials.constant(self.values[origin])
+                unknown = [] if certain else [polynomials.constant(self.values[origin])]
+                return self.known.get(origin, unknown)
             case Computed(sign, left, right):
-                a, b = self._value(left, certain), self._value(right, certain)
-                if a is None or b is None:
-                    return None
-                return _divided(sign, a, b) if sign in ("//", "%") else _compute(sign, a, b)
+                operands = product(self._values(left, certain), self._values(right, certain))
+                computed = (_divided(sign, a, b) if sign in ("//", "%") else _compute(sign, a, b) for a, b in operands)
+                return [p for p in islice(computed, _MOST_VALUES) if p is not None]
 
     def _equal(self, sizes: list[Polynomial], where: str) -> None:
         different = [size for i, size in enumerate(sizes) if size not in sizes[:i]]
@@ -237,11 +269,6 @@ def _divided(sign: str, a: Polynomial, b: Polynomial) -> Polynomial | None:
     return quotient if sign == "//" or quotient is None else polynomials.constant(0)
 
 
-def _undo(sign: str, size: Polynomial, a: Polynomial | None, b: Polynomial | None) -> Polynomial | None:
-    """The operand that is None in a (sign) b = size."""
-    return _undo_left(sign, size, b) if b is not None else _undo_right(sign, size, a)
-
-
 def _undo_left(sign: str, size: Polynomial, b: Polynomial) -> Polynomial | None:
     """x of x (sign) b = size."""
     match sign:
@@ -256,9 +283,8 @@ def _undo_left(sign: str, size: Polynomial, b: Polynomial) -> Polynomial | None:
     return polynomials.add(size, b)
 
 
-def _undo_right(sign: str, size: Polynomial, a: Polynomial | None) -> Polynomial | None:
+def _undo_right(sign: str, size: Polynomial, a: Polynomial) -> Polynomial | None:
     """x of a (sign) x = size."""
-    assert a is not None
     match sign:
         case "%":
             return None

@@ -11,6 +11,12 @@ from growkit.axes.table import AxisTable
 
 def check_layouts(table: AxisTable, written: dict[str, str]) -> None:
     """The same axes, structure and roles as the layouts written by hand, whatever the names."""
+    agree(table, written)
+    assert set(written) == {name for name, layout in table.layouts.items() if layout.dims}
+
+
+def agree(table: AxisTable, written: dict[str, str]) -> dict[str, str]:
+    """As `check_layouts`, for some of the tensors; the axis of each label."""
     names: dict[str, str] = {}
     for tensor, text in written.items():
         expected = parse(text)
@@ -22,7 +28,7 @@ def check_layouts(table: AxisTable, written: dict[str, str]) -> None:
             assert names.setdefault(label, mine) == mine, f"{tensor}: {label} is {names[label]} and {mine}"
         assert layout.rename({mine: label for label, mine in names.items()}).dims == expected, tensor
     assert len(set(names.values())) == len(names)
-    assert set(written) == {name for name, layout in table.layouts.items() if layout.dims}
+    return names
 
 
 ATTENTION = {

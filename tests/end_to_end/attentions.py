@@ -213,7 +213,7 @@ class Repeated(Grouped):
 
 
 class OneProjection(nn.Module):
-    """Phi 3: query, key and value heads in one projection, cut by numbers, of which one is in a config of all layers."""
+    """Phi 3: query, key and value heads in one projection, cut by numbers; one is in a config of all layers."""
 
     def __init__(self, sizes: Sizes):
         super().__init__()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
 from torch import nn
@@ -14,7 +11,6 @@ from growkit.testing import randomise
 from tests.discovery.models import X
 from tests.discovery.written import agree
 from tests.end_to_end import attentions
-from tests.end_to_end.attentions import Torch
 from tests.end_to_end.sweeps import Sweep
 
 DIFFERENT = {"width": 10, "heads": 3, "group": 2, "dim": 7}

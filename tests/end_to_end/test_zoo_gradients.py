@@ -17,8 +17,8 @@ from torch.utils._pytree import tree_leaves
 import growkit as gk
 from growkit.growth.resolve import resolve
 from growkit.maps.lifting import DimMap
+from growkit.testing.sweep import Sweep
 from growkit.testing.zoo import ZOO
-from tests.end_to_end.sweeps import Sweep
 
 METHODS = ["copy", "net2net", *(pytest.param(name, marks=pytest.mark.slow) for name in ("fresh", "zero_pad"))]
 NOTHING_GROWS = {
@@ -66,7 +66,7 @@ def together(sweep: Sweep, method: str) -> gk.Plan | None:
             continue
         for new in (axis.size + 1, 2 * axis.size):
             longer = sweep.plan(widen | {name: new}, method)
-            if longer is not None:
+            if isinstance(longer, gk.Plan):
                 plan, widen = longer, {step.axis: step.new for step in longer.width}
                 break
     return plan

@@ -58,7 +58,7 @@ def gpt_neox(size: Size) -> Built:
     """GPT-NeoX: queries, keys and values of a head lie together; half of each head is rotated; parallel blocks."""
     config = transformers.GPTNeoXConfig(
         vocab_size=size(37),
-        hidden_size=either(size, 24, 8),
+        hidden_size=either(size, 24, 16),
         num_hidden_layers=2,
         num_attention_heads=either(size, 3, 2),
         intermediate_size=size(19),
@@ -77,7 +77,7 @@ def bert(size: Size) -> Built:
         num_hidden_layers=2,
         num_attention_heads=either(size, 3, 2),
         intermediate_size=size(21),
-        max_position_embeddings=size(23),
+        max_position_embeddings=either(size, 23, 8),
         type_vocab_size=either(size, 3, 4),
         pad_token_id=0,
     )
@@ -113,9 +113,9 @@ def falcon(size: Size) -> Built:
     """Falcon: one key head for all query heads."""
     config = transformers.FalconConfig(
         vocab_size=size(37),
-        hidden_size=either(size, 24, 4),
+        hidden_size=either(size, 24, 16),
         num_hidden_layers=2,
-        num_attention_heads=either(size, 6, 2),
+        num_attention_heads=either(size, 6, 4),
         multi_query=True,
         ffn_hidden_size=size(19),
         max_position_embeddings=23,

@@ -1,0 +1,231 @@
+"""Growing every axis of a model, alone and together, and comparing what comes out without code that grows."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+from growkit.axes.axis import Axis
+from growkit.axes.expressions import Role
+from growkit.discovery.discover import discover
+from growkit.discovery.inputs import run_model
+from growkit.errors import GrowkitError, TieError
+from growkit.growth.api import grow
+from growkit.growth.float64 import float64
+from growkit.growth.plan import Plan
+from growkit.growth.planning import make_plan
+from growkit.maps.methods.table import METHODS
+from growkit.testing.zoo.entry import Entry
+
+EXACT = 1e-12
+"""Most relative deviation of an exact growth, in float64."""
+
+INTERFACE = ("input", "output", "fixed")
+"""Kinds of axes that a growth leaves alone: what goes in and comes out, and what no parameter produces."""
+
+COMBINED = ({"stream": 2.0, "heads": 2.0}, {"stream": 1.5, "heads": 2.0})
+"""Factors of the two growths of many axes at once; every other axis grows by half its size."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One growth that was tried.
+
+    `outcome`: "exact"; "refused", before anything was touched; "caught", refused by verification; "wrong", which must
+    never be. `reason` says why it is not exact.
+    """
+
+    widen: Mapping[str, int]
+    method: str | None
+    outcome: str
+    reason: str = ""
+    deviation: float = 0.0
+
+
+@dataclass
+class Sweep:
+    """One model in float64, its axes, and what came of growing them."""
+
+    model: nn.Module
+    inputs: Any
+    attempts: list[Attempt] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.table = discover(self.model, self.inputs)
+        self.before = _outputs(self.model, self.inputs)
+
+    @property
+    def unlocked(self) -> list[str]:
+        """Names of the axes that admit something."""
+        return [axis.name for axis in self.table if not axis.locked]
+
+    @property
+    def grown(self) -> set[str]:
+        """Axes that grew exactly at least once."""
+        return {name for attempt in self.attempts if attempt.outcome == "exact" for name in attempt.widen}
+
+    def of(self, outcome: str) -> list[Attempt]:
+        """The attempts with this outcome."""
+        return [attempt for attempt in self.attempts if attempt.outcome == outcome]
+
+    def every_axis(self) -> None:
+        """Each axis alone, or with those it is tied to.
+
+        By every method, to a multiple of its size and to none; of axes that are alike, such as those of equal
+        layers, all but the first grow once, by the method that growkit chooses.
+        """
+        seen = set()
+        for axis in self.table:
+            if axis.locked:
+                continue
+            mirrored = _likeness(axis) in seen
+            seen.add(_likeness(axis))
+            for method in (None,) if mirrored else METHODS:
+                for new in (2 * axis.size,) if mirrored else (axis.size + 1, 2 * axis.size):
+                    self.grow({axis.name: new}, method)
+
+    def together(self, factors: Mapping[str, float], otherwise: float) -> Attempt | None:
+        """As many axes as can grow together, by factors for their kinds; what a factor does not do, 2.0 may.
+
+        With a retrace: every grown parameter is read at its new size.
+        """
+        widen: dict[str, int] = {}
+        plan = None
+        for axis in self.table:
+            if axis.locked or axis.kind in INTERFACE:
+                continue
+            for factor in (factors.get(axis.kind, otherwise), 2.0):
+                found = None if axis.name in widen else self.plan(widen | {axis.name: round(axis.size * factor)})
+                if isinstance(found, Plan):
+                    plan, widen = found, {step.axis: step.new for step in found.width}
+        return None if plan is None else self._done(plan, None, verified=True)
+
+    def grow(self, widen: Mapping[str, int], method: str | None = None) -> Attempt:
+        """One attempt, together with the axes that the error of a tie asks for."""
+        plan = self.plan(widen, method)
+        if isinstance(plan, Plan):
+            return self._done(plan, method)
+        attempt = Attempt(dict(widen), method, "refused", str(plan))
+        self.attempts.append(attempt)
+        return attempt
+
+    def plan(self, widen: Mapping[str, int], method: str | None = None) -> Plan | GrowkitError:
+        """A plan, with what the error of a tie asks for; or why there is none."""
+        try:
+            return make_plan(self.table, dict(widen), method=method)
+        except TieError as error:
+            suggested = re.search(r"widen=(\{.*\})", error.next_step)
+            if suggested is None:
+                return error
+            again = ast.literal_eval(suggested[1])
+        except GrowkitError as error:
+            return error
+        try:
+            return make_plan(self.table, again, method=method)
+        except TieError:
+            raise AssertionError(f"the growth that a TieError suggests breaks a tie: {again}") from None
+        except GrowkitError as error:
+            return error
+
+    def _done(self, plan: Plan, method: str | None, verified: bool = False) -> Attempt:
+        """A plan that was made must be kept exactly, and if it is not, verification must say so."""
+        widen = {step.axis: step.new for step in plan.width}
+        outcome, reason, deviation = "exact", "", 0.0
+        try:
+            deviation = self._deviation(plan, self.inputs if verified else None)
+        except GrowkitError as error:
+            outcome, reason = "caught" if verified else "refused", str(error)
+        except Exception as error:
+            outcome, reason = "wrong", f"{type(error).__name__}: {error}"
+        if deviation > EXACT:
+            outcome, reason = "wrong", f"a relative deviation of {deviation:.1e}"
+        if outcome == "wrong" and not verified:
+            try:
+                self._deviation(plan, self.inputs)
+            except GrowkitError as error:
+                outcome, reason = "caught", str(error)
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"
+        attempt = Attempt(widen, method, outcome, reason, deviation)
+        self.attempts.append(attempt)
+        return attempt
+
+    def _deviation(self, plan: Plan, example_inputs: Any) -> float:
+        grown = copy.deepcopy(self.model)
+        grow(grown, plan, example_inputs=example_inputs)
+        after = _outputs(grown, self.inputs)
+        assert len(after) == len(self.before)
+        return max(_relative(old, new) for old, new in zip(self.before, after, strict=True))
+
+
+def _relative(old: Tensor, new: Tensor) -> float:
+    """Of the first units: an output that grew has the others behind them."""
+    part = new[tuple(slice(size) for size in old.shape)]
+    if part.shape != old.shape:
+        return float("inf")
+    if not old.is_floating_point():
+        return float(not torch.equal(old, part))
+    deviation = float((part - old).abs().max() / old.abs().max().clamp_min(1e-300))
+    return deviation if deviation == deviation else float("inf")
+
+
+@torch.no_grad()
+def _outputs(model: nn.Module, inputs: Any) -> list[Tensor]:
+    """All tensors that a model gives, in float64 throughout, whatever it casts to."""
+    with float64():
+        return [t.clone() for t in tree_leaves(run_model(model, inputs, None)) if isinstance(t, Tensor)]
+
+
+def _likeness(axis: Axis) -> tuple[Any, ...]:
+    """The same for axes of different layers that occur in the same places."""
+    places = {(anywhere(str(occurrence)), occurrence.role) for occurrence in axis.occurrences}
+    return axis.size, axis.kind, axis.admits, frozenset(places)
+
+
+def swept(entry: Entry, equal_sizes: bool) -> Sweep:
+    """A model of the zoo, all of whose axes were grown, one by one and together."""
+    sweep = Sweep(*entry.make(equal_sizes))
+    sweep.every_axis()
+    for factors in COMBINED:
+        sweep.together(factors, 1.5)
+    return sweep
+
+
+def wanted(sweep: Sweep, entry: Entry) -> list[Axis]:
+    """The axes that a person would want to grow: all but the interface, kernels, and what the entry excepts."""
+    return [
+        axis
+        for axis in sweep.table
+        if (axis.kind not in INTERFACE or (axis.kind == "fixed" and _is_consumed(axis)))
+        and not any(fnmatchcase(axis.name, glob) for glob in entry.unwanted)
+    ]
+
+
+def refusals(sweep: Sweep, entry: Entry) -> dict[str, str]:
+    """The axes that a person would want to grow and that never grew, alike ones once, with the reason."""
+    found: dict[str, str] = {}
+    for axis in wanted(sweep, entry):
+        if axis.name in sweep.grown:
+            continue
+        locks = [f"{lock.reason} (at {anywhere(lock.where)})" if lock.where else lock.reason for lock in axis.locks]
+        tried = [attempt.reason.split("\n")[0] for attempt in sweep.attempts if axis.name in attempt.widen]
+        found.setdefault(anywhere(axis.name), (locks or tried[-1:] or ["never tried"])[0])
+    return found
+
+
+def anywhere(name: str) -> str:
+    """A name with `*` for the numbers of layers in it."""
+    return re.sub(r"(?<=\.)\d+(?=\.)", "*", name)
+
+
+def _is_consumed(axis: Axis) -> bool:
+    return any(occurrence.role is Role.CONSUMES for occurrence in axis.occurrences)

@@ -1,0 +1,80 @@
+"""Tests of the sweep: it must see what is wrong, or it proves nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from growkit.testing.randomise import randomise
+from growkit.testing.sweep import Sweep, refusals, wanted
+from growkit.testing.zoo import ZOO
+
+
+class Sized(nn.Module):
+    """Scales by the number of its hidden units, which no constraint can see: it is asked of C code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(3, 5), nn.Linear(5, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`'batch in' -> 'batch out'`"""
+        return self.down(self.up(x)) / self.up.weight.untyped_storage().nbytes()
+
+
+def _sweep(model: nn.Module) -> Sweep:
+    return Sweep(randomise(model.double().eval()), torch.randn(4, 3).double())
+
+
+def test_every_axis_grows_by_every_method_that_it_admits() -> None:
+    sweep = _sweep(nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 2)))
+    sweep.every_axis()
+    assert sweep.grown == {"0.weight[0]", "2.weight[0]", "4.weight[0]"}
+    tried = {(next(iter(attempt.widen.items())), attempt.method) for attempt in sweep.of("exact")}
+    assert {(("0.weight[0]", size), method) for size in (6, 10) for method in ("copy", "net2net", "fresh")} <= tried
+    assert not sweep.of("wrong")
+    assert not sweep.of("caught")
+    assert all(attempt.reason for attempt in sweep.of("refused"))
+
+
+def test_a_growth_that_verification_refuses_is_caught_and_not_exact() -> None:
+    sweep = _sweep(Sized())
+    attempt = sweep.grow({"up.weight[0]": 10})
+    assert attempt.outcome == "caught"
+    assert "function NOT kept" in attempt.reason
+    assert sweep.grown == set()
+
+
+def test_a_refusal_is_no_wrong_result() -> None:
+    sweep = _sweep(Sized())
+    attempt = sweep.grow({"up.weight[1]": 4})
+    assert attempt.outcome == "refused"
+    assert "data" in attempt.reason
+
+
+def test_axes_grow_together_by_factors_for_their_kinds() -> None:
+    model, inputs = ZOO["decoder"].make()
+    sweep = Sweep(model, inputs)
+    attempt = sweep.together({"stream": 2.0, "heads": 2.0}, 1.5)
+    assert attempt is not None
+    assert attempt.outcome == "exact"
+    first, second = ({f"blocks.{i}.attention.qkv.weight[0].0": 4, f"blocks.{i}.up.weight[0]": 10} for i in (0, 1))
+    assert attempt.widen == {"blocks.0.attention.out.weight[0]": 12, **first, **second}
+
+
+def test_what_a_person_would_want_and_what_never_grew() -> None:
+    entry = ZOO["decoder"]
+    sweep = Sweep(*entry.make())
+    heads, hidden = "blocks.0.attention.qkv.weight[0].0", "blocks.0.up.weight[0]"
+    names = [axis.name for axis in wanted(sweep, entry)]
+    assert {heads, hidden} < set(names)
+    assert not {"tokens.weight[0]", "positions.weight[0]", "head.weight[0]"} & set(names)
+    sweep.grow({heads: 4})
+    found = refusals(sweep, entry)
+    assert "blocks.*.attention.qkv.weight[0].0" in found  # that of the other block
+    sweep.grow({"blocks.1.attention.qkv.weight[0].0": 4})
+    assert "blocks.*.attention.qkv.weight[0].0" not in refusals(sweep, entry)
+    assert hidden.replace("0.", "*.", 1) in refusals(sweep, replace(entry, unwanted=("blocks.0.up*",)))
+    assert hidden.replace("0.", "*.", 1) not in refusals(sweep, replace(entry, unwanted=("blocks.*.up*",)))

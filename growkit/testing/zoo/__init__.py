@@ -5,12 +5,16 @@
 
 from types import MappingProxyType
 
-from growkit.testing.zoo import convolutional, decoders, recurrent, transformers
+from growkit.testing.zoo import blocks, convolutional, decoders, recurrent, transformers
 from growkit.testing.zoo.entry import Entry, Size, either
 from growkit.testing.zoo.foreign import FOREIGN
 
 __all__ = ["FOREIGN", "ZOO", "Entry", "Size", "either"]
 
 ZOO = MappingProxyType(
-    {entry.name: entry for family in (convolutional, recurrent, transformers, decoders) for entry in family.ENTRIES}
+    {
+        entry.name: entry
+        for family in (convolutional, recurrent, transformers, decoders, blocks)
+        for entry in family.ENTRIES
+    }
 )

@@ -38,4 +38,4 @@ def test_models_are_in_double_precision_away_from_their_initial_values_and_drawn
 
 def test_names_are_unique() -> None:
     assert all(entry.name == name for name, entry in ZOO.items())
-    assert len(ZOO) == 37
+    assert len(ZOO) == 47

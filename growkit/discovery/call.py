@@ -19,6 +19,7 @@ from growkit.discovery.derived import Derived
 
 DECLARE = "declare the layouts of these tensors: discover(..., layouts={name: pattern})"
 OTHERS = "grow another axis"
+_OTHER_DATA = "build the model for data of another size, or grow another axis"
 
 
 class Unfollowable(Exception):
@@ -69,6 +70,13 @@ class Call:
     def fresh(self, size: int) -> Dim:
         """A dim that is no known axis."""
         return [] if size == 1 else [self.axes.node(size)]
+
+    def places(self, sizes: Iterable[int]) -> list[Dim]:
+        """Dims that count the places of what the op gives: the data makes their sizes, no parameter can."""
+        dims = [self.fresh(size) for size in sizes]
+        for dim in dims:
+            self.lock(dim, f"it counts the places of what {self.op} gives: its size is that of the data", _OTHER_DATA)
+        return dims
 
     def nature(self, tensors: Iterable[Tensor]) -> Nature:
         """The nature of what is made of these tensors."""

@@ -48,5 +48,4 @@ def convolution(call: Call) -> Known:
     for dim in entering.dims[2:]:
         if call.axes.named(dim):
             call.lock(dim, "a convolution runs over it")
-    space = [call.fresh(size) for size in call.result.shape[2:]]
-    return Known([entering.dims[0], out, *space], Nature.ACTIVATION)
+    return Known([entering.dims[0], out, *call.places(call.result.shape[2:])], Nature.ACTIVATION)

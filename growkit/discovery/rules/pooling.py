@@ -43,4 +43,4 @@ def _over_space(call: Call, result: torch.Tensor) -> Known:
     for dim in known.dims[-count:]:
         if call.axes.named(dim):
             call.lock(dim, f"{call.op} runs over it")
-    return Known([*known.dims[:-count], *(call.fresh(size) for size in result.shape[-count:])], known.nature)
+    return Known([*known.dims[:-count], *call.places(result.shape[-count:])], known.nature)

@@ -41,4 +41,4 @@ def _space(call: Call, known: Known) -> list[Dim]:
     for dim in known.dims[-2:]:
         if call.axes.named(dim):
             call.lock(dim, f"{call.op} runs over it")
-    return [call.fresh(size) for size in call.result.shape[-2:]]
+    return call.places(call.result.shape[-2:])

@@ -81,3 +81,23 @@ def test_a_kernel_that_is_computed_is_locked() -> None:
 
     table = discover(Small(run, a=nn.Conv1d(5, 4, 1), kernel=weight(3, 4, 2)), CHANNELS)
     assert reasons(table, "a.weight[0]") == ["a convolution whose kernel is no parameter"]
+
+
+def test_a_layer_over_the_places_of_a_convolution_has_the_size_of_the_data() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.enter = nn.Conv1d(2, 5, 3)
+            self.up, self.down = nn.Linear(6, 7), nn.Linear(7, 6)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.enter(x)
+            return x + self.down(self.up(x).relu())
+
+    table = discover(Model(), torch.randn(3, 2, 8))
+    (places,) = table["up.weight[1]"]
+    assert places is table.by_name["down.weight[0]"]
+    assert [lock.reason for lock in places.locks] == [
+        "it counts the places of what convolution gives: its size is that of the data"
+    ]
+    assert not table["up.weight[0]"][0].locked

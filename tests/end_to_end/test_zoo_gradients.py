@@ -39,7 +39,7 @@ def gradients(model: nn.Module, inputs: Any) -> dict[str, Tensor]:
     model.zero_grad()
     result = model(*inputs) if isinstance(inputs, tuple) else model(inputs)
     generator = torch.Generator().manual_seed(0)
-    outputs = [t for t in tree_leaves(result) if isinstance(t, Tensor)]
+    outputs = [t for t in tree_leaves(result) if isinstance(t, Tensor) and t.requires_grad]
     sum((t * torch.randn(t.shape, generator=generator, dtype=t.dtype)).sum() for t in outputs).backward()
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 

@@ -213,7 +213,7 @@ def weight_norms(size: Size) -> Built:
         nn.ReLU(),
         weight_norm(nn.Conv1d(groups * inside, groups * either(size, 5, 2), 3, groups=groups)),
         nn.GELU(),
-        weight_norm(nn.Conv1d(groups * either(size, 5, 2), size(7), 1), dim=1),
+        weight_norm(nn.Conv1d(groups * either(size, 5, 2), size(7), 1)),
         nn.GELU(),
         nn.Conv1d(size(7), size(2), 1),
     )

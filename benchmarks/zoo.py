@@ -22,11 +22,11 @@ DOCS = Path(__file__).resolve().parents[1] / "docs" / "zoo.md"
 
 HEAD = """# The zoo: what grows
 
-Small models of the kinds that people have, and what growkit makes of them without a word about their classes. Each model
-was built at odd sizes and with sizes that are equal. Each axis was grown alone, or with those it is tied to, by every
-method, to a multiple of its size and to none; then many together: the stream x2 and x1.5, heads x2, the others x1.5. A
-growth is exact if no output differs by more than 1e-12 of the largest, in float64. This page is written by
-`python benchmarks/zoo.py`.
+Small models of the kinds that people have, and what growkit makes of them without a word about their classes. Each
+model was built at odd sizes and with sizes that are equal. Each axis was grown alone, or with those it is tied to,
+by every method, to a multiple of its size and to none; then many together: the stream x2 and x1.5, heads x2, the
+others x1.5. A growth is exact if no output differs by more than 1e-12 of the largest, in float64. This page is
+written by `python benchmarks/zoo.py`.
 
 - **axes**: those that a person would want to grow; inputs, outputs, kernels and positions are none
 - **grown**: those that grew exactly, alone or with those they are tied to

@@ -130,7 +130,27 @@ WEIGHING: Layouts = {
     **linear("leave", "out", "mixed"),
 }
 
+
+def _normed(name: str, out: tuple[str, str], read: str, place: str) -> Layouts:
+    """The size of a kernel, one number for each output channel, and its direction, whose scale has no effect."""
+    weight = f"{name}.parametrizations.weight"
+    return {
+        f"{name}.bias": f"{out[1].replace(':produces', '').replace(':gain', '')}:produces",
+        f"{weight}.original0": f"{out[1]} 1 1",
+        f"{weight}.original1": f"{out[0]}:gain {read}:consumes {place}",
+    }
+
+
+WEIGHT_NORMS: Layouts = {
+    **_normed("0", ("(g a)", "(g a):produces"), "in", "place0"),
+    **_normed("2", ("(g b)", "(g:gain b:produces)"), "a", "place2"),
+    **_normed("4", ("c", "c:produces"), "(g b)", "1"),
+    **conv("6", "out", "c", (1,)),
+}
+
 WRITTEN = families(
+    ("low-rank adapters", _adapted("0", "a", "in") | _adapted("2", "b", "a") | linear("4", "out", "b")),
+    ("weight-normed convolutions", WEIGHT_NORMS),
     ("bottleneck convolutions", BOTTLENECKS),
     ("U-Net, group norms", NORMED_U_NET),
     ("squeeze and excite", _squeeze_and_excite()),

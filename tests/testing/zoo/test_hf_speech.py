@@ -16,7 +16,7 @@ def _wav2vec2(bias: bool, every_norm: bool) -> Layouts:
     found = {
         **wav2vec2_front(m, bias, every_norm),
         f"{convolution}.bias": f"{m}:produces",
-        f"{convolution}.parametrizations.weight.original0": "1 1 place:gain",
+        f"{convolution}.parametrizations.weight.original0": "1 1 place",
         f"{convolution}.parametrizations.weight.original1": "(g:gain m:produces) m:consumes place",
     }
     for layer in ("encoder.layers.0", "encoder.layers.1"):
@@ -65,6 +65,8 @@ def _whisper() -> Layouts:
 
 
 WRITTEN = {
+    "Wav2Vec2": (_wav2vec2(bias=False, every_norm=False), ("masked_spec_embed",)),
+    "Wav2Vec2, pre-norm": (_wav2vec2(bias=True, every_norm=True), ("masked_spec_embed",)),
     "Whisper": (_whisper(), ()),
 }
 

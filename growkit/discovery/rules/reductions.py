@@ -71,14 +71,3 @@ def softmax(call: Call) -> Known:
         if known.nature is Nature.WEIGHT:
             call.lock(dim, "a parameter passes a softmax before it is used", DECLARE)
     return known
-
-
-@register(aten.cumsum, aten.cumprod, aten.flip, aten.roll, aten.tril, aten.triu)
-def ordered(call: Call) -> Known | list[Known]:
-    """What depends on the order of the units; a mask or a time axis may do so."""
-    tensor = call["self"]
-    known = call.known(tensor)
-    asked = call.arguments.get("dim", call.arguments.get("dims", range(tensor.dim())))
-    for d in [asked] if isinstance(asked, int) else asked:
-        call.lock(known.dims[d % tensor.dim()], f"{call.op} depends on the order of its units")
-    return [known] * (1 if isinstance(call.result, Tensor) else len(call.result))

@@ -46,13 +46,6 @@ def test_a_reduction_over_time_is_linear_or_pointwise(function: object, kinds: s
     assert passages(table, "a.weight[0]") == kinds
 
 
-def test_the_order_of_units_locks() -> None:
-    table = discover(Small(lambda m, x: m.a(x).cumsum(-1), a=nn.Linear(5, 4)), X)
-    assert reasons(table, "a.weight[0]") == ["cumsum depends on the order of its units"]
-    table = discover(Small(lambda m, x: m.a(x).flip(1), a=nn.Linear(5, 4)), X)
-    assert reasons(table, "a.weight[0]") == []
-
-
 def test_a_parameter_that_is_reduced_is_locked() -> None:
     model = Small(lambda m, x: x @ (m.w / m.w.norm(p=1, dim=1, keepdim=True)), w=weight(5, 4))
     assert any("a parameter is reduced" in reason for reason in reasons(discover(model, X), "w[1]"))

@@ -62,6 +62,7 @@ def sums(call: Call) -> Known:
         call.note(dim, "residual")
     terms = [call["self"], call["other"]]
     if known.nature is Nature.ACTIVATION:
+        _bring(call, tensors, known)
         note_shifts(call, known, terms)
     elif known.nature is Nature.WEIGHT:
         return shifted(call, known, terms)
@@ -104,7 +105,20 @@ def products(call: Call) -> Known:
     kind = "pointwise:square" if len(tensors) == 2 and tensors[0] is tensors[1] else "gate"
     for dim in _shared_by_activations(call, tensors, known):
         call.note(dim, kind)
+    _bring(call, tensors, known)
     return known
+
+
+def _bring(call: Call, tensors: Sequence[Tensor], known: Known) -> None:
+    """Dims that a parameter brings into a sum or product with an activation, as in `x[..., None] * w`."""
+    if known.nature is not Nature.ACTIVATION:
+        return
+    active = [x for x in tensors if call.known(x).nature is Nature.ACTIVATION]
+    for tensor in (x for x in tensors if call.known(x).nature is not Nature.ACTIVATION):
+        for back, dim in enumerate(reversed(call.known(tensor).dims), start=1):
+            brought = tensor.shape[-back] != 1 and all(x.dim() < back or x.shape[-back] == 1 for x in active)
+            if brought and call.axes.named(dim):
+                call.axes.assign(dim, Role.PRODUCES)
 
 
 @register(aten._prelu_kernel)

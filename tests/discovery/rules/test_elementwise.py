@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from growkit.axes.expressions import Leaf, Role
 from growkit.axes.table import AxisTable
 from growkit.discovery.discover import discover
+from tests.discovery.copies import deviation_after_copies
 from tests.discovery.models import Small, X, passages, reasons, weight
 
 LATE = torch.arange(7)[:, None] > 3
@@ -147,6 +148,23 @@ def test_a_parameter_that_reads_and_scales_in_other_ways_is_locked() -> None:
     assert "parameters are combined by maximum" in reasons(table, "w[0]")[0]
     table = _combined(lambda m: m.w * torch.arange(4.0))
     assert "a table that the forward pass makes" in reasons(table, "a.weight[0]")[0]
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_a_parameter_produces_the_dims_that_it_brings_along(size: int) -> None:
+    """Such as the frequencies of a feature of time, `'batch time 1', 'frequency'`."""
+
+    def run(m: Small, x: Tensor) -> Tensor:
+        return m.b(torch.sin(m.a(x) * m.w + m.phase)) + m.c(torch.cos(x[..., :1] + m.phase))
+
+    parts = {"a": nn.Linear(5, 1), "w": weight(size), "phase": weight(size), "c": nn.Linear(size, 4)}
+    model = Small(run, b=nn.Linear(size, 4), **parts)
+    table = discover(model, X)
+    assert str(table.layouts["w"]) == str(table.layouts["phase"]) == "w[0]:produces"
+    assert passages(table, "w[0]") == {"shifted", "pointwise:sin", "pointwise:cos"}
+    assert deviation_after_copies(model, X, {"w[0]": [*range(size), 0]}) < 1e-12
+    divided = Small(lambda m, x: m.b(x[..., :1] / m.w), w=weight(size), b=nn.Linear(size, 4))
+    assert reasons(discover(divided, X), "w[0]") == ["its role in this parameter is not known"]
 
 
 def test_what_is_written_into_a_constant_is_an_activation() -> None:

@@ -101,7 +101,7 @@ def test_a_selective_scan_grows_but_for_its_state(inner: int, state: int, rank: 
     )
     table = discover(model, X)
     named = {
-        "log_rate": "inner:produces state:produces",
+        "log_rate": "inner:gain state:produces",
         "skip": "inner:gain",
         "enter.weight": "[inner|inner]:produces stream:consumes",
         "conv.weight": "inner:gain 1 conv.weight[2]",

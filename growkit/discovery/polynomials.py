@@ -29,7 +29,7 @@ def size_of(axes: Axes, dim: Iterable[Node]) -> Polynomial:
 def _size_of_node(axes: Axes, node: Node) -> Polynomial:
     parts = axes.parts(node)
     if parts is None:
-        return {(axes.root(node).serial,): 1} if node.size != 1 else constant(1)
+        return {(axes.root(node).serial,): 1} if node.size > 1 else constant(node.size)
     if parts.join is Join.PRODUCT:
         return size_of(axes, parts.nodes)
     result = constant(0)
@@ -56,19 +56,18 @@ def add(p: Polynomial, q: Polynomial, sign: int = 1) -> Polynomial:
 
 
 def divide(p: Polynomial, q: Polynomial) -> Polynomial | None:
-    """p / q where q is one monomial that divides every term of p, otherwise None."""
-    if p == q:
-        return constant(1)
-    if len(q) != 1:
+    """p / q where q divides p without a remainder, otherwise None."""
+    if not q:
         return None
-    (divisor, by), *_ = q.items()
-    result = {}
-    for monomial, coefficient in p.items():
-        rest = Counter(monomial)
-        rest.subtract(divisor)
-        if coefficient % by or any(n < 0 for n in rest.values()):
+    rest, result = p, constant(0)
+    while rest:
+        (leading, coefficient), (divisor, by) = (max(x.items(), key=_order) for x in (rest, q))
+        factors = Counter(leading)
+        factors.subtract(divisor)
+        if coefficient % by or any(n < 0 for n in factors.values()):
             return None
-        result[tuple(sorted(rest.elements()))] = coefficient // by
+        term = {tuple(sorted(factors.elements())): coefficient // by}
+        result, rest = add(result, term), add(rest, multiply(term, q), -1)
     return result
 
 
@@ -81,6 +80,11 @@ def substitute(p: Polynomial, values: Mapping[int, Polynomial]) -> Polynomial:
             term = multiply(term, values.get(serial, {(serial,): 1}))
         result = add(result, term)
     return result
+
+
+def _order(term: tuple[tuple[int, ...], int]) -> tuple[int, tuple[int, ...]]:
+    """An order of monomials that multiplying both by a third one keeps."""
+    return len(term[0]), term[0]
 
 
 def axes_in(p: Polynomial) -> set[int]:

@@ -249,6 +249,15 @@ def _repeat(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) 
             yield count, run.tracer.axes.split_dim(dim, plain(as_int(count)))[0]
 
 
+def _pad(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Iterator[tuple[int, Dim]]:
+    """No unit is put to an axis by numbers that stay zero: what the axes do by others, is not known."""
+    for amount in args[1] if len(args) > 1 else kwargs["pad"]:
+        if isinstance(amount, SizeInt) and plain(amount) == 0:
+            yield amount, [run.tracer.axes.node(0)]
+        elif isinstance(amount, SizeInt):
+            run.uses.unexplained.append((amount.origin, run.tracer.where("pad")))
+
+
 def _arange(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
     ends = [x for x in (*args, *kwargs.values()) if isinstance(x, int) and not isinstance(x, bool)]
     return [(end, run.dims(result)[0]) for end in ends if plain(end) == result.numel()]
@@ -300,6 +309,7 @@ READERS: dict[str, Reader] = {
     "repeat_interleave": _repeat_interleave,
     **dict.fromkeys(("repeat", "tile"), _repeat),
     "arange": _arange,
+    "pad": _pad,
     "scaled_dot_product_attention": _attention,
     "multi_head_attention_forward": _multi_head_attention,
 }

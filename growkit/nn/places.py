@@ -31,7 +31,9 @@ _MOST_STEPS, _MOST_ENTRIES = 6, 256
 OWN_ATTRIBUTES = frozenset(vars(nn.Module()))
 """What every module has: tables of tensors, modules and hooks."""
 _OPAQUE = (Tensor, nn.Module, type, types.ModuleType, enum.Enum, str, bytes)
-_OPAQUE_PACKAGES = frozenset({"torch", "functools", "logging", "threading", "multiprocessing", "concurrent", "asyncio"})
+_OPAQUE_PACKAGES = frozenset(
+    {"torch", "functools", "einops", "logging", "threading", "multiprocessing", "concurrent", "asyncio"}
+)
 _STEP = re.compile(r"""\.?(?P<name>[^.\[\]]+)|\[(?P<key>-?\d+|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]""")
 
 

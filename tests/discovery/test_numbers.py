@@ -311,3 +311,16 @@ def test_a_number_of_equal_parts_is_the_size_of_one() -> None:
     report = grow(model, widen={heads: 3, third: 7, turned: 3, kept: 4}, example_inputs=X)
     assert report.verification.passed
     assert (model.d, model.r) == (7, 3)
+
+
+def test_a_number_that_stays_zero_pads_nothing() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        y = F.relu(m.a(x).view(*x.shape[:2], m.h, m.d))
+        return m.b(F.pad(y, (0, 0, 0, m.total - m.h)).flatten(2))
+
+    def axes(total: int) -> AxisTable:
+        return discover(Small(run, a=nn.Linear(5, 12), b=nn.Linear(4 * total, 2), h=3, d=4, total=total), X)
+
+    assert numbers(axes(3)) == {"h": [H], "d": [D], "total": [H]}
+    assert not axes(3).by_name[H].locked
+    assert "is given to an op that does not say what it does with it" in reasons(axes(4), H)[-1]

@@ -76,3 +76,12 @@ def test_an_axis_is_replaced_by_what_it_equals(p: Polynomial, q: Polynomial) -> 
             coefficient *= sizes[serial]
         expected += coefficient
     assert polynomials.evaluate(replaced, AXES) == expected
+
+
+def test_division_by_a_sum() -> None:
+    """(a + 2) (a b + 3 c) / (a b + 3 c) = a + 2, and what is not a product has no quotient."""
+    p, q = {(1,): 1, (): 2}, {(1, 2): 1, (3,): 3}
+    assert polynomials.divide(polynomials.multiply(p, q), q) == p
+    assert polynomials.divide(polynomials.multiply(p, q), p) == q
+    assert polynomials.divide(polynomials.add(polynomials.multiply(p, q), {(2,): 1}), q) is None
+    assert polynomials.divide({(1,): 1}, {}) is None

@@ -10,7 +10,7 @@ from growkit.axes.axis import Axis, Lock, Passage
 from growkit.axes.expressions import Role
 from growkit.axes.reading import BESIDE_OTHERS
 from growkit.axes.table import AxisTable
-from growkit.constraints import activation, attention, conv, interface, norm, weights
+from growkit.constraints import activation, attention, conv, interface, norm, sizes, weights
 from growkit.constraints.constraint import Constraint, Refusal, never
 from growkit.errors import AxisLockedError, SizeError
 from growkit.maps.axis_map import AxisMap
@@ -35,8 +35,9 @@ def constraint_of(kind: str) -> Constraint:
     if kind.startswith("pointwise:"):
         return activation.pointwise(kind.removeprefix("pointwise:"))
     family, _, rest = kind.replace(" ", ":", 1).partition(":")
-    if family in weights.FAMILIES:
-        return weights.FAMILIES[family](rest)
+    for families in (weights.FAMILIES, sizes.FAMILIES):
+        if family in families:
+            return families[family](rest)
     return CONSTRAINTS.get(kind) or never(f"nothing is known about growth through {kind!r}")
 
 

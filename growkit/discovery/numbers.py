@@ -9,6 +9,7 @@ from growkit.axes.axis import Equality, Lock, Number, Passage
 from growkit.axes.union_find import Axes
 from growkit.discovery import polynomials
 from growkit.discovery.call import DECLARE, OTHERS
+from growkit.discovery.comparisons import bounded, stays
 from growkit.discovery.polynomials import Polynomial
 from growkit.discovery.readers import Use, Uses
 from growkit.discovery.taint import Attribute, Comparison, Computed, Literal, Origin, SizeOf
@@ -175,21 +176,25 @@ class Numbers:
             return
         difference = polynomials.add(left, right, -1)
         now = polynomials.evaluate(difference, self.axes)
-        signs = {coefficient > 0 for monomial, coefficient in difference.items() if monomial}
-        grows, falls = signs == {True}, signs == {False}
-        if not signs or (grows and now > 0) or (falls and now < 0):
+        if stays(comparison.sign, difference, now):
             return
-        if comparison.sign in ("eq", "ne"):
-            if now == 0:
-                self._equal([left, right], where)
-            elif not (polynomials.axes_in(left) and polynomials.axes_in(right)):
-                self._number(polynomials.axes_in(difference), where)
-        elif now or comparison.sign not in (("ge", "lt") if grows else ("le", "gt") if falls else ()):
+        found = bounded(comparison.sign, difference, now)
+        if found:
+            serial, kind = found
+            self._note(serial, kind, where)
+        elif comparison.sign not in ("eq", "ne"):
+            self._number(polynomials.axes_in(difference), where)
+        elif now == 0:
+            self._equal([left, right], where)
+        elif not (polynomials.axes_in(left) and polynomials.axes_in(right)):
             self._number(polynomials.axes_in(difference), where)
 
     def _number(self, serials: Iterable[int], where: str) -> None:
         for serial in serials:
-            self.axes.shared(self.axes.nodes[serial]).passages[Passage("size_as_number", where)] = None
+            self._note(serial, "size_as_number", where)
+
+    def _note(self, serial: int, kind: str, where: str) -> None:
+        self.axes.shared(self.axes.nodes[serial]).passages[Passage(kind, where)] = None
 
     def _value(self, origin: Origin, certain: bool) -> Polynomial | None:
         return next(iter(self._values(origin, certain)), None)

@@ -6,10 +6,16 @@ import copy
 import math
 import pickle
 from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from torch import nn
+from einops.layers.torch import Rearrange
+from torch import Tensor, nn
+from torch.nn import functional as F
 
+from growkit.discovery.discover import discover
 from growkit.discovery.taint import (
     Attribute,
     Comparison,
@@ -21,6 +27,10 @@ from growkit.discovery.taint import (
     tainted,
     tracked,
 )
+from growkit.errors import VerificationError
+from growkit.growth.api import grow
+from growkit.nn import places
+from tests.discovery.models import Small, X
 
 A = Attribute("a", None)
 
@@ -122,3 +132,63 @@ def test_what_loses_the_origin_is_noticed() -> None:
         a = tracked(6, A)
         assert [int(a), a >> 1, 1 << a, a & 3, ~a, a.bit_length(), 2**a] == [6, 3, 64, 2, -7, 3, 64]
     assert heard.numbers == [A] * 7
+
+
+H = "a.weight[0].0"
+
+
+def split(x: Tensor, h: int) -> Tensor:
+    return x.unflatten(-1, (h, -1))
+
+
+@pytest.mark.parametrize(
+    ("kept", "place"),
+    [
+        ({"sizes": {"h": 3}}, "sizes['h']"),
+        ({"sizes": [0, 3]}, "sizes[1]"),
+        ({"config": SimpleNamespace(h=3)}, "config.h"),
+        ({"split": partial(split, h=3)}, "split.keywords['h']"),
+        ({"split": (lambda h: lambda x: split(x, h))(3)}, "split.__closure__['h']"),
+        ({"split": Rearrange("b t (h d) -> b t h d", h=3)}, "split._axes_lengths[0][1]"),
+    ],
+)
+def test_a_size_that_modules_keep_in_other_things_follows(kept: dict[str, Any], place: str) -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        y = m.a(x)
+        if hasattr(m, "split"):
+            y = m.split(y)
+        else:
+            y = split(y, m.sizes["h" if isinstance(m.sizes, dict) else 1] if hasattr(m, "sizes") else m.config.h)
+        return m.b(F.relu(y).flatten(2))
+
+    model = Small(run, a=nn.Linear(5, 12), b=nn.Linear(12, 2), **kept)
+    table = discover(model, X)
+    assert [n.path + ("" if n.index is None else f"[{n.index}]") for n in table.numbers if n.read] == [place]
+    report = grow(model, widen={H: 5}, example_inputs=X)
+    assert report.verification.passed
+    assert type(places.read(model, place)) is int
+    assert places.read(model, place) == 5
+    assert [n.value for n in discover(model, X).numbers if n.read] == [5]
+
+
+def test_a_config_of_many_modules_is_one_number() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        return m.b(F.relu(split(m.a(x), m.config.h).flatten(2)) + split(m.c(x), m.copy.h).flatten(2))
+
+    config = SimpleNamespace(h=3)
+    parts = {"a": nn.Linear(5, 12), "c": nn.Linear(5, 12), "b": nn.Linear(12, 2)}
+    model = Small(run, **parts, config=config, copy=config)
+    assert [n.path for n in discover(model, X).numbers if n.read] == ["config.h"]
+    grow(model, widen={H: 5}, example_inputs=X)
+    assert config.h == 5
+
+
+def test_a_growth_that_fails_leaves_a_config_as_it_was() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        return m.b(F.relu(split(m.a(x), m.config.h).flatten(2)) / (0.5 * m.config.h))
+
+    config = SimpleNamespace(h=3)
+    model = Small(run, a=nn.Linear(5, 12), b=nn.Linear(12, 2), config=config)
+    with pytest.raises(VerificationError):
+        grow(model, widen={H: 5}, example_inputs=X)
+    assert config == SimpleNamespace(h=3)

@@ -113,7 +113,7 @@ class Axis:
     name: str
     size: int
     kind: str
-    """stream, hidden, heads, head_dim, channels, input, output, or fixed."""
+    """stream, hidden, heads, head_dim, channels, vocabulary, input, output, or fixed."""
     occurrences: tuple[Occurrence, ...]
     passages: tuple[Passage, ...] = ()
     locks: tuple[Lock, ...] = ()

@@ -34,7 +34,7 @@ def find(name: str, axes: Sequence[Axis], numbers: Sequence[Number], modules: Ma
         sized = {axis.name for axis in _sized(axes, chosen)}
         found = [axis for axis in axes if axis.name in sized or any(map(pattern.fullmatch, axis.names))]
         # what the caller sees grows only if it is named itself
-        inside = [axis for axis in found if axis.kind not in ("input", "output")]
+        inside = [axis for axis in found if axis.kind not in ("input", "output", "vocabulary")]
         if found:
             return tuple(inside or found)
         raise _unknown(name, axes, numbers)

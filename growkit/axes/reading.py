@@ -63,7 +63,7 @@ def settle(axes: Axes) -> None:
 
 def _handed_down(passage: Passage, part: Node, parts: Parts) -> Passage:
     concat = parts.join is Join.CONCAT
-    if passage.kind == "output":
+    if passage.kind in ("output", "lookup"):
         # row-major: what is appended to the last part, or to the slowest factor, comes after everything
         alone = part is (parts.nodes[-1] if concat else parts.nodes[0])
     else:

@@ -1,4 +1,4 @@
-"""Axes that the caller sees: inputs and outputs of the whole model."""
+"""Axes that the caller sees: inputs, outputs, and what inputs pick from by number, such as a vocabulary."""
 
 from __future__ import annotations
 
@@ -25,7 +25,15 @@ def new_behind(axis_map: AxisMap) -> Refusal | None:
     return Refusal("it is an output of the model, and old outputs must stay", "old units first, then new ones")
 
 
+def known_by_number(axis_map: AxisMap) -> Refusal | None:
+    """Admits new units after the old ones, which keep their numbers."""
+    if new_behind(axis_map) is None:
+        return None
+    return Refusal("its units are looked up by their number, and old ones must stay", "old units first, then new ones")
+
+
 CONSTRAINTS: dict[str, Constraint] = {
     "input": never("it is an input of the model: its size is that of the data"),
     "output": old_first,
+    "lookup": known_by_number,
 }

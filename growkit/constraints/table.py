@@ -31,6 +31,8 @@ def constraint_of(kind: str) -> Constraint:
         whole = kind.removesuffix(BESIDE_OTHERS)
         if whole == "output":
             return never("an output of the model holds other axes behind it, whose places would move")
+        if whole == "lookup":
+            return never("its units are looked up by their number, and other axes behind it would get other numbers")
         return never(f"{whole} takes it together with other axes beside it, so that it cannot grow alone")
     if kind.startswith("pointwise:"):
         return activation.pointwise(kind.removeprefix("pointwise:"))

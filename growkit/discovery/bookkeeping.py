@@ -13,6 +13,7 @@ from growkit.axes.expressions import Concat, Expression, Product, Role, leaves, 
 from growkit.axes.layouts import Layout
 from growkit.discovery.counts import is_count
 from growkit.errors import LayoutError
+from growkit.nn.contents import aliases_of
 
 _DIM = re.compile(r"(?P<tensor>[\w.]+)\[(?P<dim>\d+)\](\.(?P<factor>\d+)|:(?P<role>\w+))?")
 
@@ -67,6 +68,7 @@ def kept_numbers(model: nn.Module, layouts: Mapping[str, Layout], sizes: Mapping
     Raises:
         LayoutError: an entry of `growkit_sizes` that is not the size of what it names.
     """
+    layouts = {**layouts, **{name: layouts[first] for name, first in aliases_of(model).items() if first in layouts}}
     for path, module in model.named_modules():
         prefix = f"{path}." if path else ""
         for kind, kept in KEPT.items():

@@ -148,6 +148,8 @@ def _kind(
         return "input"
     if Role.PRODUCES not in roles:
         return "fixed"
+    if "lookup" in passages:
+        return "vocabulary"
     if "output" in passages and Role.CONSUMES not in roles:
         return "output"
     if _of_places(found, layouts):

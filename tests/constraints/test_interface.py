@@ -23,3 +23,10 @@ def test_the_refusal_says_what_would_do() -> None:
 def test_outputs_stay_in_their_order() -> None:
     assert CONSTRAINTS["output"](AxisMap.copies(2, (1, 0, 1))) is not None
     assert CONSTRAINTS["output"](AxisMap.copies(2, (0, 0, 1))) is not None
+
+
+def test_what_is_looked_up_by_number_gets_new_units_behind() -> None:
+    assert admitted(CONSTRAINTS["lookup"]) == {"fresh", "padded"}
+    refusal = CONSTRAINTS["lookup"](MAPS["fresh first"])
+    assert refusal is not None
+    assert refusal.reason == "its units are looked up by their number, and old ones must stay"

@@ -23,16 +23,27 @@ _MASKED = "its units are picked by a mask"
 def embedding(call: Call) -> Known:
     """`'entries out', '*ids' -> '*ids out'`."""
     table, ids = call.known(call["weight"]), call.known(call["indices"])
-    call.lock(table.dims[0], "its units are looked up by their number")
+    _look_up(call, table, call["indices"])
     call.axes.assign(table.dims[1], Role.PRODUCES)
     return Known([*ids.dims, table.dims[1]], Nature.ACTIVATION)
+
+
+def _look_up(call: Call, table: Known, ids: Tensor) -> None:
+    """Units of a parameter that are known by their numbers keep these when new ones come behind them."""
+    if table.nature is not Nature.WEIGHT:
+        call.lock(table.dims[0], BY_NUMBER)
+    elif call.known(ids).nature is Nature.CONSTANT and sum(varies(ids, ids.dim() - d) for d in range(ids.dim())) > 1:
+        call.lock(table.dims[0], "its units are looked up by the distance of two places")
+    else:
+        call.axes.assign(table.dims[0], Role.PRODUCES)
+        call.note(table.dims[0], "lookup")
 
 
 @register(aten._embedding_bag, aten._embedding_bag_forward_only)
 def embedding_bag(call: Call) -> list[Known]:
     """`'entries out', 'ids', 'bags' -> 'bags out'`: sum, mean or maximum of the entries of each bag."""
     table = call.known(call["weight"])
-    call.lock(table.dims[0], "its units are looked up by their number")
+    _look_up(call, table, call["indices"])
     call.axes.assign(table.dims[1], Role.PRODUCES)
     if call["mode"] == 2:
         call.note(table.dims[1], "pointwise:max")

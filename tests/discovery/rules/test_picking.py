@@ -19,20 +19,21 @@ IDS = torch.tensor([[1, 2, 0], [3, 3, 8]])
 EXACT = 1e-12
 
 
-def test_an_embedding_produces_and_its_entries_are_locked() -> None:
+def test_an_embedding_produces_and_its_entries_are_a_vocabulary() -> None:
     model = Small(lambda m, ids: m.b(m.e(ids)), e=nn.Embedding(9, 4), b=nn.Linear(4, 2))
     table = discover(model, torch.tensor([[1, 2]]))
     assert table.layouts["e.weight"].dims[1] == Leaf("e.weight[1]", Role.PRODUCES)
-    assert reasons(table, "e.weight[0]") == ["its units are looked up by their number"]
-    assert reasons(table, "e.weight[1]") == []
+    assert passages(table, "e.weight[0]") == {"lookup"}
+    assert [table.by_name[f"e.weight[{d}]"].kind for d in (0, 1)] == ["vocabulary", "hidden"]
+    assert reasons(table, "e.weight[0]") == reasons(table, "e.weight[1]") == []
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 def test_a_bag_of_entries_produces(mode: str) -> None:
     model = Small(lambda m, ids: m.b(m.e(ids)), e=nn.EmbeddingBag(9, 4, mode=mode), b=nn.Linear(4, 2))
     table = discover(model, IDS)
-    assert str(table.layouts["e.weight"]) == "e.weight[0] e.weight[1]:produces"
-    assert reasons(table, "e.weight[0]") == ["its units are looked up by their number"]
+    assert str(table.layouts["e.weight"]) == "e.weight[0]:produces e.weight[1]:produces"
+    assert passages(table, "e.weight[0]") == {"lookup"}
     assert passages(table, "e.weight[1]") == ({"pointwise:max"} if mode == "max" else set())
     assert deviation_after_copies(model, IDS, {"e.weight[1]": [0, 1, 2, 3, 1]}) < EXACT
 

@@ -11,12 +11,13 @@ from growkit.axes.axis import Axis, Lock, Occurrence
 from growkit.axes.expressions import Expression, Fixed, Leaf, Product, Role, leaves
 from growkit.axes.layouts import Layout
 from growkit.axes.node import Node
-from growkit.axes.reading import expression, leaf_nodes
+from growkit.axes.reading import BESIDE_OTHERS, expression, leaf_nodes
 from growkit.axes.union_find import Axes
 from growkit.discovery.call import DECLARE, OTHERS
 from growkit.discovery.rules.indexing import PICKED
 from growkit.discovery.trace import Tracer
 
+_LOOKED_UP = {"lookup", f"lookup{BESIDE_OTHERS}"}
 _OF_CHANNELS = {"batch_norm", "depthwise_conv", "grouped_conv", "group_norm", "norm_groups"}
 _TIED = Lock(
     "one tensor produces and consumes it, and what it reads there is scaled by no parameter of this reading alone",
@@ -148,7 +149,7 @@ def _kind(
         return "input"
     if Role.PRODUCES not in roles:
         return "fixed"
-    if "lookup" in passages:
+    if passages & _LOOKED_UP:
         return "vocabulary"
     if "output" in passages and Role.CONSUMES not in roles:
         return "output"

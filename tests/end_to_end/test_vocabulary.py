@@ -150,3 +150,24 @@ def test_new_entries_cost_what_they_are() -> None:
         gk.grow(model, plan)
     assert seen.numbers == 3 * 6
     assert not seen.ops & {"mm", "bmm", "cov", "linalg_cholesky_ex", "_linalg_svd", "_linalg_eigh"}
+
+
+def test_entries_picked_by_index_are_looked_up() -> None:
+    class Indexed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words, self.places = nn.Parameter(torch.randn(11, 4)), nn.Parameter(torch.randn(9, 4))
+            self.near, self.last = nn.Parameter(torch.randn(7, 4)), nn.Linear(4, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            places = torch.arange(x.shape[1])
+            near = self.near[(places - places[:, None] + 3).flatten()].unflatten(0, (len(places), -1)).sum(0)
+            return self.last(self.words[x] + self.places[places[None] + 2] + near)
+
+    model = Indexed().double()
+    table = gk.discover(model, TOKENS)
+    assert [table[f"{name}[0]"][0].kind for name in ("words", "places")] == ["vocabulary", "vocabulary"]
+    assert reasons(table, "near[0]") == ["its units are looked up by the distance of two places"]
+    before = model(TOKENS)
+    gk.grow(model, widen={"words[0]": 12, "places[0]": 15}, example_inputs=TOKENS)
+    assert torch.equal(model(TOKENS), before)

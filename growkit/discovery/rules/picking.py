@@ -22,21 +22,31 @@ _MASKED = "its units are picked by a mask"
 @register(aten.embedding)
 def embedding(call: Call) -> Known:
     """`'entries out', '*ids' -> '*ids out'`."""
-    table, ids = call.known(call["weight"]), call.known(call["indices"])
-    _look_up(call, table, call["indices"])
+    return _looked_up(call, call["weight"], call["indices"])
+
+
+def _looked_up(call: Call, entries: Tensor, ids: Tensor) -> Known:
+    table = call.known(entries)
+    _look_up(call, table, ids)
     call.axes.assign(table.dims[1], Role.PRODUCES)
-    return Known([*ids.dims, table.dims[1]], Nature.ACTIVATION)
+    return Known([*call.known(ids).dims, table.dims[1]], Nature.ACTIVATION)
 
 
 def _look_up(call: Call, table: Known, ids: Tensor) -> None:
     """Units of a parameter that are known by their numbers keep these when new ones come behind them."""
     if table.nature is not Nature.WEIGHT:
         call.lock(table.dims[0], BY_NUMBER)
-    elif call.known(ids).nature is Nature.CONSTANT and sum(varies(ids, ids.dim() - d) for d in range(ids.dim())) > 1:
+    elif call.known(ids).nature is Nature.CONSTANT and _are_distances(ids):
         call.lock(table.dims[0], "its units are looked up by the distance of two places")
     else:
         call.axes.assign(table.dims[0], Role.PRODUCES)
         call.note(table.dims[0], "lookup")
+
+
+def _are_distances(ids: Tensor) -> bool:
+    """Whether numbers that do not come from the inputs are other than those of places one after the other."""
+    along = [size for d, size in enumerate(ids.shape) if varies(ids, ids.dim() - d)]
+    return len(along) > 1 or (len(along) == 1 and ids.unique().numel() < along[0])
 
 
 @register(aten._embedding_bag, aten._embedding_bag_forward_only)
@@ -102,9 +112,13 @@ def index(call: Call) -> Known:
     """Integer tensors and masks pick entries of some dims; the others stay."""
     if (unit := _one_place(call)) is not None:
         return unit
-    found = places(call, call["self"], call["indices"])
+    tensor, first = call["self"], call["indices"][0]
+    of_table = tensor.dim() == 2 and len(call["indices"]) == 1 and first is not None and first.dtype is torch.int64
+    if of_table and call.known(tensor).nature is Nature.WEIGHT:
+        return _looked_up(call, tensor, first)
+    found = places(call, tensor, call["indices"])
     by = call.nature(x for x in call["indices"] if x is not None)
-    return Known(found.dims, _entries(call, call["self"], found.kept, by))
+    return Known(found.dims, _entries(call, tensor, found.kept, by))
 
 
 def _one_place(call: Call) -> Known | None:

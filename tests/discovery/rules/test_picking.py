@@ -76,7 +76,7 @@ def test_matrices_that_are_picked_are_weights(size: int) -> None:
     model = Small(run, **parts)
     table = discover(model, IDS)
     assert str(table.layouts["w"]) == "w[0] w[1]:produces e.weight[1]:consumes"
-    assert str(table.layouts["bias"]) == "bias[0] w[1]:produces"
+    assert str(table.layouts["bias"]) == "bias[0]:produces w[1]:produces"
     assert reasons(table, "w[0]") == ["its units are picked by their number"]
     assert deviation_after_copies(model, IDS, {"w[1]": [*range(size), 1], "e.weight[1]": [0, 1, 2, 3, 3]}) < EXACT
 

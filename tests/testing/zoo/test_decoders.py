@@ -10,7 +10,7 @@ from tests.testing.zoo.layers import Layouts, check_entry, families, linear, nor
 
 
 def _decoder(final: Layouts, head: Layouts, mask: bool = False) -> Layouts:
-    found = {"tokens.weight": "entries m:produces", "positions.weight": "longest m:produces"}
+    found = {"tokens.weight": "entries:produces m:produces", "positions.weight": "longest:produces m:produces"}
     for i in (0, 1):
         block, inner = f"blocks.{i}", f"(h{i} k{i})|(h{i} k{i})|(h{i} v{i})"
         found |= {

@@ -149,7 +149,7 @@ SEAMLESS_V2 = _seamless({at: _distances(at) | _layer_normed(at) for at in LAYERS
 
 
 def _fast_speech2(concatenated: bool) -> Layouts:
-    found = {"encoder.embed.weight": "entries m:produces", **_table("encoder.pos_enc.pos_enc")}
+    found = {"encoder.embed.weight": "entries:produces m:produces", **_table("encoder.pos_enc.pos_enc")}
     for layer in ("encoder.conformer_layers.0", "encoder.conformer_layers.1"):
         attention = f"{layer}.self_attn"
         mixed = f"{layer}.mixed" if concatenated else "m"

@@ -42,10 +42,10 @@ def _whisper() -> Layouts:
     found = {
         **conv("model.encoder.conv1", "a", "in", PLACES),
         **conv("model.encoder.conv2", "m", "a", PLACES),
-        "model.encoder.embed_positions.weight": "longest m:produces",
+        "model.encoder.embed_positions.weight": "longest:produces m:produces",
         **norm("model.encoder.layer_norm", "m"),
         "model.decoder.embed_tokens.weight": "entries:produces n:produces",
-        "model.decoder.embed_positions.weight": "longest2 n:produces",
+        "model.decoder.embed_positions.weight": "longest2:produces n:produces",
         # the head is the embedding: it reads what this norm gives
         "model.decoder.layer_norm.weight": "n:consumes",
         "model.decoder.layer_norm.bias": "n:consumes",

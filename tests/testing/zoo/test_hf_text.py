@@ -30,7 +30,10 @@ def _conv1d(name: str, out: str, read: str) -> Layouts:
 
 
 def _gpt2() -> Layouts:
-    found = {"transformer.wte.weight": "entries:produces m:produces", "transformer.wpe.weight": "longest m:produces"}
+    found = {
+        "transformer.wte.weight": "entries:produces m:produces",
+        "transformer.wpe.weight": "longest:produces m:produces",
+    }
     for i in (0, 1):
         block = f"transformer.h.{i}"
         found |= {
@@ -47,7 +50,7 @@ def _gpt2() -> Layouts:
 
 def _gpt_neox() -> Layouts:
     found = {
-        "gpt_neox.embed_in.weight": "entries m:produces",
+        "gpt_neox.embed_in.weight": "entries:produces m:produces",
         "gpt_neox.rotary_emb.inv_freq": "e:gain",
         f"gpt_neox.{UNREAD}": "unread",
         **norm("gpt_neox.final_layer_norm", "m"),
@@ -70,8 +73,8 @@ def _bert() -> Layouts:
     embeddings = "bert.embeddings"
     found = {
         f"{embeddings}.word_embeddings.weight": "entries:produces m:produces",
-        f"{embeddings}.position_embeddings.weight": "longest m:produces",
-        f"{embeddings}.token_type_embeddings.weight": "types m:produces",
+        f"{embeddings}.position_embeddings.weight": "longest:produces m:produces",
+        f"{embeddings}.token_type_embeddings.weight": "types:produces m:produces",
         **norm(f"{embeddings}.LayerNorm", "m"),
         # the head is the embedding, so the stream goes on to it
         **linear("cls.predictions.transform.dense", "m", "m"),
@@ -99,7 +102,7 @@ def _bert() -> Layouts:
 def _decoder(layers: list[Layouts], tied: bool = False) -> Layouts:
     """Embedding, layers, a final RMS norm, a head."""
     found = {
-        "model.embed_tokens.weight": "entries:produces m:produces" if tied else "entries m:produces",
+        "model.embed_tokens.weight": "entries:produces m:produces" if tied else "entries:produces m:produces",
         "model.rotary_emb.inv_freq": "e:gain",
         f"model.{UNREAD}": "unread",
         "model.norm.weight": "m:consumes" if tied else "m:gain",

@@ -56,7 +56,7 @@ WRITTEN = families(
     (
         "packed LSTM",
         {
-            "enter.weight": "entries a:produces",
+            "enter.weight": "entries:produces a:produces",
             **recurrent("layer", 4, H, "a"),
             **recurrent("layer", 4, H, "a", "l0_reverse"),
             **linear("leave", "out", BOTH),

@@ -25,7 +25,7 @@ def _decoder_layer(name: str) -> Layouts:
 
 def _encoder(final: Layouts) -> Layouts:
     return {
-        "embedding.weight": "entries m:produces",
+        "embedding.weight": "entries:produces m:produces",
         "position": "1 time:produces m:produces",
         **_encoder_layer("encoder.layers.0"),
         **_encoder_layer("encoder.layers.1"),
@@ -67,7 +67,7 @@ WRITTEN = families(
         "encoder and decoder",
         {
             **linear("source", "m", "in"),
-            "target.weight": "entries m:produces",
+            "target.weight": "entries:produces m:produces",
             **_encoder_layer("encoder.layers.0"),
             **_decoder_layer("decoder.layers.0"),
             **_decoder_layer("decoder.layers.1"),
@@ -78,8 +78,8 @@ WRITTEN = families(
     (
         "Transformer",
         {
-            "source.weight": "entries m:produces",
-            "target.weight": "entries2 m:produces",
+            "source.weight": "entries:produces m:produces",
+            "target.weight": "entries2:produces m:produces",
             **_encoder_layer("transformer.encoder.layers.0"),
             **norm("transformer.encoder.norm", "m"),
             **_decoder_layer("transformer.decoder.layers.0"),

@@ -22,7 +22,7 @@ def _attention(layer: int, heads: str, queries: str) -> Layouts:
 
 
 def _decoder() -> Layouts:
-    found = {"token_emb.emb.weight": "entries m:produces", "attn_layers.rotary_pos_emb.inv_freq": "e:gain"}
+    found = {"token_emb.emb.weight": "entries:produces m:produces", "attn_layers.rotary_pos_emb.inv_freq": "e:gain"}
     for layer in (0, 2):
         found |= _attention(layer, f"h{layer}", f"[(e pair)|rest{layer}]")  # neighbours are rotated
     for layer in (1, 3):
@@ -34,7 +34,7 @@ def _decoder() -> Layouts:
 
 def _encoder() -> Layouts:
     found = {
-        "pos_emb.emb.weight": "longest m:produces",
+        "pos_emb.emb.weight": "longest:produces m:produces",
         **linear("project_in", "m", "in", bias=False),
         **linear("project_out", "out", "m", bias=False),
         "attn_layers.rel_pos.slopes": "h:produces 1 1",

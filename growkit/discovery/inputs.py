@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -12,6 +13,9 @@ from growkit.errors import InputsError
 
 CallModel = Callable[[nn.Module, Any], Any]
 """`call(model, inputs)`: runs the model where `forward` is not the entry."""
+
+_CLOSED = (str, bytes, type, torch.dtype, nn.Module, ModuleType)
+"""What holds no tensors of a result; a Python module would lead to everything that is imported."""
 
 
 class Inputs:
@@ -93,7 +97,7 @@ def leaves_in(value: Any) -> list[Tensor]:
     def visit(x: Any) -> None:
         if isinstance(x, Tensor):
             found.append(x)
-        elif id(x) not in seen and not isinstance(x, (str, bytes, type, torch.dtype, nn.Module)):
+        elif id(x) not in seen and not isinstance(x, _CLOSED):
             seen[id(x)] = x  # kept, so that no other object gets its id
             for child in _children(x):
                 visit(child)

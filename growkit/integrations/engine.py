@@ -19,6 +19,7 @@ from growkit.growth.fingerprint import differences, fingerprint_of
 from growkit.growth.followers import Follower
 from growkit.growth.plan import Plan
 from growkit.growth.planning import make_plan
+from growkit.growth.rebuild import Factory
 from growkit.growth.report import Report
 from growkit.growth.width import Methods, Widen
 from growkit.optim.rules import NewState
@@ -31,7 +32,8 @@ class Growth:
 
     `example_inputs`, `layouts`, `call`: as in `growkit.discover`, which runs once when training starts, before
     the model is wrapped; again only for another model, or one that something else has changed. `seed`: of all
-    draws; each growth has its own. `new_state`, `rollback`: as in `growkit.grow`.
+    draws; each growth has its own. `new_state`, `rollback`, `factory`: as in `growkit.grow`; with a factory, the
+    engine goes on with the new model.
 
     >>> engine = Engine(model, train_step, data, optimizers=opt, callbacks=[widen_at_1000],
     ...                 services={"growth": gk.Growth(example_inputs=x)})  # doctest: +SKIP
@@ -46,9 +48,10 @@ class Growth:
         seed: int = 0,
         new_state: NewState = "mean",
         rollback: bool = True,
+        factory: Factory | None = None,
     ):
         self.example_inputs, self.layouts, self.call = example_inputs, layouts, call
-        self.seed, self.new_state, self.rollback = seed, new_state, rollback
+        self.seed, self.new_state, self.rollback, self.factory = seed, new_state, rollback, factory
         self.done: dict[str, Plan] = {}
         """Plans of the growths so far, by name, in order."""
         self.reports: list[Report] = []
@@ -111,7 +114,12 @@ class Growth:
             call=self.call,
             new_state=self.new_state,
             rollback=self.rollback,
+            factory=self.factory,
         )
+        if report.model is not runtime.model:
+            runtime.use(report.model)
+            runtime.followers = report.followers
+            self._model = report.model
         self.layouts = report.layouts
         self._table = report.table
         self.done[name] = plan
@@ -139,10 +147,11 @@ class Growth:
         change, self._change = self._change, None
         return change
 
-    def replay(self, model: nn.Module) -> None:
-        """The growths so far on a fresh model, structure and draws alike."""
+    def replay(self, model: nn.Module) -> nn.Module:
+        """The growths so far on a fresh model, structure and draws alike; gives the grown one."""
         for plan in self.done.values():
-            grow(model, plan)
+            model = grow(model, plan, factory=self.factory).model
+        return model
 
     def state_dict(self) -> dict[str, object]:
         """The plans of the growths so far, by name, as JSON texts."""
@@ -181,11 +190,14 @@ def request_growth(
     followers: Follower | Iterable[Follower] | None = None,
     example_inputs: Any = None,
     config_updates: Mapping[str, object] | None = None,
+    factory: Factory | None = None,
 ) -> StepCallbackReturn:
     """`growkit.grow`, as what a callback of the engine returns.
 
     Raises:
         GrowkitError: as `grow`; everything is as before.
     """
-    grow(model, plan, optimizers=optimizers, followers=followers, example_inputs=example_inputs)
-    return StepCallbackReturn(updated_model=model, config_updates=dict(config_updates or {}))
+    report = grow(
+        model, plan, optimizers=optimizers, followers=followers, example_inputs=example_inputs, factory=factory
+    )
+    return StepCallbackReturn(updated_model=report.model, config_updates=dict(config_updates or {}))

@@ -18,7 +18,8 @@ class Service(Protocol):
 
     It may change the model in place while a callback runs: `runtime.check_updates` for settings it
     means to change along, `runtime.drop_wrapper` for what holds the old parameters, then the model,
-    `runtime.optimizers` and `runtime.followers`. It says so through `take_change`.
+    `runtime.optimizers` and `runtime.followers`; or put a new one there, `runtime.use`. It says so through
+    `take_change`.
     """
 
     def attach(self, runtime: Runtime) -> None:
@@ -31,8 +32,8 @@ class Service(Protocol):
         all the same.
         """
 
-    def replay(self, model: nn.Module) -> None:
-        """Repeats on a fresh model the structural changes of the loaded state."""
+    def replay(self, model: nn.Module) -> nn.Module:
+        """Repeats on a fresh model the structural changes of the loaded state; gives the model to go on with."""
 
     def state_dict(self) -> dict[str, object]:
         """What `load_state_dict` needs to go on."""

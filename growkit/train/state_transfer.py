@@ -44,10 +44,14 @@ def plan_handover(
 
     Names are matched as they are, or by `parameter_map` (new name -> old name). "transfer" asks for a
     match of name, shape and dtype for every parameter; "reset" matches names only to keep the groups,
-    and starts with empty state. Parameters of neither model stay as they are.
+    and starts with empty state. Parameters of neither model stay as they are; so does an optimizer that was
+    handed over already, as growth by a factory does.
 
     Raises: EngineError, with names, where that cannot be done.
     """
+    held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    if optimizer_state == "transfer" and held & _ids(new) and not held & (_ids(old) - _ids(new)):
+        return Handover(optimizer, [list(group["params"]) for group in optimizer.param_groups], dict(optimizer.state))
     names_in_old = {id(parameter): name for name, parameter in old.named_parameters()}
     old_parameters, new_parameters = dict(old.named_parameters()), dict(new.named_parameters())
     renamed = _checked_map(parameter_map or {}, old_parameters, new_parameters)
@@ -83,6 +87,10 @@ def plan_handover(
         )
     groups[0] += [new_parameters[name] for name in added]
     return Handover(optimizer, groups, state)
+
+
+def _ids(model: nn.Module) -> set[int]:
+    return {id(parameter) for parameter in model.parameters()}
 
 
 def _checked_map(given: Mapping[str, str], old: Mapping[str, object], new: Mapping[str, object]) -> Mapping[str, str]:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
+from growkit.growth.rebuild import Factory
 from growkit.testing.randomise import randomise
 
 Size = Callable[[int], int]
@@ -30,6 +31,8 @@ class Entry:
     build: Callable[[Size], tuple[nn.Module, Any]]
     unwanted: tuple[str, ...] = ()
     """Names or globs of axes that nobody would want to grow, beside inputs, outputs and what is fixed."""
+    factory: Factory | None = None
+    """What the model grows by if it cannot grow in place: `growkit.grow(..., factory=entry.factory)`."""
 
     def make(self, equal_sizes: bool = False, seed: int = 0) -> tuple[nn.Module, Any]:
         """The model in float64 and eval mode, away from its initial values, and inputs that it accepts."""

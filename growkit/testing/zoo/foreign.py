@@ -55,6 +55,7 @@ FAMILIES = {
     ),
     "hf_vision": Family("transformers", ("ViT", "ConvNeXt", "RegNet Y")),
     "lucidrains": Family("conformer", ("conformer",)),
+    "returnn": Family("returnn and dm-tree", ("RETURNN Conformer",)),
 }
 """By module of this package. The names stand here too, so that they can be listed without the libraries."""
 

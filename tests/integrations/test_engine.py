@@ -12,9 +12,6 @@ from growkit.errors import EngineError, GrowkitError, NameLookupError, PlanError
 from growkit.integrations import engine as integration
 from growkit.testing import assert_function_preserved
 from growkit.train import Engine, Runtime, Settings
-from tests.growth.keeping import WIDEN as KEEPS_WIDEN
-from tests.growth.keeping import Keeps, keeps
-from tests.growth.keeping import build as rebuild_keeps
 from tests.growth.nets import conformer, residual, utterances
 
 X = torch.linspace(-1, 1, 15, dtype=torch.float64).reshape(5, 3)
@@ -313,49 +310,3 @@ def test_a_conformer_grows_in_width_and_depth_inside_a_wrapper() -> None:
     assert len(engine.history) == 5
     assert growth.table.sizes["encoder.input_projection.weight[0]"] == 8
     assert [plan.growth for plan in growth.done.values()] == [0, 1]
-
-
-@pytest.mark.parametrize("way", ["service", "by hand"])
-def test_the_engine_goes_on_with_a_rebuilt_model(way: str) -> None:
-    """As with the same network without references of its own, grown in place: weight by weight."""
-
-    def trained(growth: gk.Growth, model: nn.Module, factory: Any) -> Engine:
-        def callback(step, model, optimizer):
-            if step == 2 and way == "service":
-                return growth.request("wide", widen=KEEPS_WIDEN)
-            if step == 2:
-                plan = gk.make_plan(gk.discover(model, X), KEEPS_WIDEN)
-                return gk.request_growth(model, plan, optimizers=optimizer, example_inputs=X, factory=factory)
-
-        engine = make_engine(growth, [callback], model)
-        engine.fit(2)
-        return engine
-
-    class Plain(Keeps):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.down(torch.tanh(self.up(self.first(x))) * self.scale)
-
-    twin = Plain().double()
-    twin.load_state_dict(keeps().state_dict())
-    rebuilt = trained(gk.Growth(X, factory=rebuild_keeps), old := keeps(), rebuild_keeps)
-    in_place = trained(gk.Growth(X), twin, None)
-    assert rebuilt.model is not old
-    assert in_place.model is twin
-    assert rebuilt.model.up.weight.shape == (7, 8)
-    assert old.up.weight.shape == (5, 4)
-    for name, tensor in in_place.model.state_dict().items():
-        assert torch.equal(rebuilt.model.state_dict()[name], tensor), name
-
-
-def test_followers_of_the_engine_are_rebuilt() -> None:
-    bare, runtime = keeps(), Runtime(followers=[keeps()])
-    (old,) = runtime.followers
-    growth = gk.Growth(X, factory=rebuild_keeps)
-    engine = make_engine(growth, [lambda growth: growth.request("w", widen=KEEPS_WIDEN)], bare, runtime=runtime)
-    engine.fit(1)
-    (follower,) = engine.runtime.followers
-    assert follower is not old
-    assert_function_preserved(old, follower, X)
-    assert growth.table["up.weight[0]"][0].size == 7
-    fresh = growth.replay(keeps())
-    assert fresh.up.weight.shape == (7, 8)

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from growkit.axes.axis import Lock
 from growkit.axes.expressions import Role
-from growkit.axes.node import Dim, Irreconcilable
+from growkit.axes.node import Dim, Irreconcilable, Node
 from growkit.axes.union_find import Axes
 from growkit.discovery.derived import Derived
 
@@ -60,6 +60,9 @@ class Call:
     derived: Derived = field(default_factory=Derived)
     """Where it is noted what is computed from parameters."""
 
+    notes: list[tuple[tuple[Node, ...], str]] = field(default_factory=list)
+    """Passages that the op is, with the nodes that pass it."""
+
     def __getitem__(self, argument: str) -> Any:
         return self.arguments[argument]
 
@@ -87,8 +90,8 @@ class Call:
         self.axes.tie(first, second, self.where)
 
     def note(self, dim: Iterable[Any], kind: str) -> None:
-        """Records a passage along a dim."""
-        self.axes.note(dim, kind, self.where)
+        """Records a passage along a dim, which counts if anything reads the result."""
+        self.notes.append((tuple(dim), kind))
 
     def lock(self, dim: Iterable[Any], reason: str, next_step: str = OTHERS) -> None:
         """Locks a dim for good."""

@@ -125,6 +125,7 @@ def _run(
         with tainted(model, kind, watch) as values, tracer.running(), watch:
             result = run_model(model, example_inputs, call)
             watch.lock_cuts("slice")
+            tracer.note_passages(tensors_in(result), model)
         for tensor in tensors_in(result):
             tracer.leave_output(tensor)
     return tracer, watch.uses, values

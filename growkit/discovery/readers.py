@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from growkit.axes.node import Dim, Irreconcilable
+from growkit.axes.node import Dim, Irreconcilable, Join
 from growkit.discovery.call import Nature
-from growkit.discovery.taint import Comparison, Origin, SizeInt, SizeOf, as_int, plain
+from growkit.discovery.taint import Comparison, Computed, Literal, Origin, SizeInt, SizeOf, as_int, plain
 from growkit.discovery.trace import Tracer
 
 
@@ -274,13 +274,19 @@ def _attention(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: An
 
 def _multi_head_attention(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
     """`nn.MultiheadAttention` splits heads inside this function, where no call is seen."""
-    query, width, heads = args[0], args[3], args[4]
+    query, width, heads, packed = args[0], args[3], args[4], args[5]
     out_weight = args[11]
     stream, inner = run.dims(query)[-1], run.dims(out_weight)[1]
     separate = [kwargs.get(name) for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight")]
     projected = [run.dims(weight)[0] for weight in separate if weight is not None]
     run.uses.equal.append(([stream, inner, *projected], run.tracer.where("multi_head_attention")))
     split = run.tracer.axes.split_dim(inner, plain(heads))
+    parts = None if packed is None else run.tracer.axes.parts(run.dims(packed)[0][0])
+    if (
+        parts is not None and parts.join is Join.CONCAT
+    ):  # keys have the dims of values
+        size = Computed("*", Literal(3), SizeOf(tuple(inner)))
+        run.uses.sizes.append(Use(size, run.dims(packed)[0], run.tracer.where("multi_head_attention")))
     run.uses.numeric.append((SizeOf(tuple(split[1])), run.tracer.where("multi_head_attention")))
     return [(width, stream), (heads, split[0])]
 

@@ -58,12 +58,15 @@ class SizeWatch(TorchFunctionMode):
             result = func(*args, **kwargs)
         finally:
             self._inside = False
+        given = tree_leaves((args, kwargs))
         name = getattr(func, "__name__", str(func))
+        if name not in _SIZES or isinstance(result, Tensor):  # to ask for a shape or dtype is not to read a tensor
+            self.tracer.used.update(id(x) for x in given if isinstance(x, Tensor))
         if isinstance(result, (torch.Size, tuple, int)) and not isinstance(result, bool) and name in _SIZES:
             return self._tracked_size(name, args, kwargs, result)
         where = self.tracer.where(name)
         reader = READERS.get(name)
-        given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, SizeInt)]
+        sizes = [x for x in given if isinstance(x, SizeInt)]
         if reader:
             if not args and "input" in kwargs:  # torch's name for what it takes first; readers count from it
                 args, kwargs = (kwargs["input"],), {name: x for name, x in kwargs.items() if name != "input"}
@@ -74,9 +77,9 @@ class SizeWatch(TorchFunctionMode):
                     fits = size == prod(node.size for node in dim)
                     self.uses.sizes.append(Use(origin_of(value) if fits else Literal(size), dim, where))
         elif name.strip("_").removeprefix("i") in _NUMERIC or name.strip("_") in _NUMERIC:
-            self.uses.numeric += [(value.origin, where) for value in given]
+            self.uses.numeric += [(value.origin, where) for value in sizes]
         else:
-            self.uses.unexplained += [(value.origin, where) for value in given]
+            self.uses.unexplained += [(value.origin, where) for value in sizes]
         if reader or name in _CUT_INSIDE:
             self.tracer.cuts.clear()
         self.lock_cuts(name)

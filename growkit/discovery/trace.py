@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -46,6 +46,10 @@ class Tracer(TorchDispatchMode):
         """Every tensor seen, so that no id is used twice."""
         self.entered: list[str] = []
         """Paths of modules in the order of their calls."""
+        self.used: set[int] = set()
+        """Tensors that ops or torch functions were given."""
+        self._noted: list[tuple[list[Tensor], Call]] = []
+        """Results of ops that are passages."""
         self._names: dict[int, str] = {}
         self._parameters: dict[int, list[Dim]] = {}
         """Dims of each parameter by the address of its storage."""
@@ -95,6 +99,18 @@ class Tracer(TorchDispatchMode):
             self._remember(tensor, Known(dims, Nature.ACTIVATION))
             for dim in dims:
                 self.axes.note(dim, "input", "input")
+
+    def note_passages(self, results: Iterable[Tensor], model: nn.Module) -> None:
+        """Records what activations passed on their way to something: to `results`, or into what modules keep.
+
+        What nothing reads, such as weights of attention that nobody asked for, is no way.
+        """
+        kept = (x for module in model.modules() for x in tree_leaves(list(vars(module).values())))
+        self.used.update(id(x) for x in (*results, *kept) if isinstance(x, Tensor))
+        for made, call in self._noted:
+            if not made or any(id(tensor) in self.used for tensor in made):
+                for dim, kind in call.notes:
+                    self.axes.note(dim, kind, call.where)
 
     def leave_output(self, tensor: Tensor) -> None:
         """Says that a tensor is a result of the model."""
@@ -183,6 +199,7 @@ class Tracer(TorchDispatchMode):
         inputs = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
         outputs = [x for x in tree_leaves(result) if isinstance(x, Tensor)]
         self.read |= {self._names[id(x)] for x in inputs if id(x) in self._names}
+        self.used.update(map(id, inputs))
         op = func.overloadpacket
         where = self.where(op.__name__)
         name, arguments = op.__name__.rstrip("_"), bind(func, args, kwargs)
@@ -209,6 +226,8 @@ class Tracer(TorchDispatchMode):
         for tensor in changed:
             for dim in self._parameters.get(tensor.untyped_storage().data_ptr(), ()):
                 call.lock(dim, "the forward pass writes to a parameter of it", OTHERS)
+        if call.notes:
+            self._noted.append(([] if changed else outputs, call))
         found = [found] if isinstance(found, Known) else found or []
         for tensor, known in zip(outputs, found, strict=False):
             self._check(tensor, known, where)

@@ -16,7 +16,7 @@ from growkit.discovery.call import Nature
 from growkit.discovery.discover import discover
 from growkit.discovery.trace import Tracer
 from growkit.growth.planning import make_plan
-from tests.discovery.models import Small, X, reasons
+from tests.discovery.models import Small, X, passages, reasons
 
 
 def test_places_are_module_paths_with_the_op_where_it_is_no_module_s_own() -> None:
@@ -33,7 +33,9 @@ def test_places_are_module_paths_with_the_op_where_it_is_no_module_s_own() -> No
     x = torch.randn(2, 5)
     tracer.enter_input(x)
     with tracer.running():
-        tracer.leave_output(model(x))
+        result = model(x)
+    tracer.note_passages([result], model)
+    tracer.leave_output(result)
     settle(tracer.axes)
     (node,) = tracer.held["0.layer.weight"][0]
     found = {p.kind: p.where for p in tracer.axes.shared(node).passages}
@@ -123,3 +125,27 @@ def test_plain_tensors_of_modules_lock_what_they_meet(kept: Any) -> None:
     table = discover(model, X)
     assert reasons(table, "a.weight[0]") == ["a tensor that is no parameter or buffer has it"]
     assert reasons(table, "b.weight[0]") == []
+
+
+@pytest.mark.parametrize(
+    ("use", "counts"),
+    [
+        (lambda m, y: None, False),
+        (lambda m, y: y.shape, False),
+        (lambda m, y: y, True),
+        (lambda m, y: y.clone(), True),
+        (lambda m, y: setattr(m, "kept", y), True),
+        (lambda m, y: m.log.append({"last": y}), True),
+        (lambda m, y: float(y.sum()), True),
+        (lambda m, y: y.numpy().sum(), True),
+        (lambda m, y: m.total.add_(y.sum()), True),
+    ],
+)
+def test_what_nothing_reads_is_no_passage(use: Any, counts: bool) -> None:
+    def run(m: Small, x: Tensor) -> Any:
+        y = m.a(x)
+        used = use(m, y.var(-1))
+        return m.b(y), used if isinstance(used, Tensor) else None
+
+    model = Small(run, a=nn.Linear(5, 4), b=nn.Linear(4, 2), log=[], total=torch.zeros(()))
+    assert ("reduce:var" in passages(discover(model, X), "a.weight[0]")) is counts

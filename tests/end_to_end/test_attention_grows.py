@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import ast
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
 
 import growkit as gk
+from growkit.axes.expressions import leaves
+from growkit.errors import TieError
 from growkit.testing import randomise
 from tests.discovery.models import X
 from tests.discovery.written import agree
 from tests.end_to_end import attentions
+from tests.end_to_end.attentions import Torch
 from tests.end_to_end.sweeps import Sweep
 
 DIFFERENT = {"width": 10, "heads": 3, "group": 2, "dim": 7}
@@ -85,6 +91,77 @@ def test_layouts_and_a_growth_of_all_heads(kind: str, sizes: dict[str, int]) -> 
     grown.grow(grown.plan({named["stream"]: 2 * sizes["width"]}))
     assert (grown.exact, dict(grown.refused)) == (3, {})
     assert grown.worst <= 1e-12
+
+
+MHA = {"heads": 3, "dim": 4}
+PACKED = {
+    "attention.in_proj_weight": "(three heads d):produces stream:consumes",
+    "attention.out_proj.weight": "stream:produces (heads d):consumes",
+}
+SOURCES = {
+    "attention.in_proj_weight": "[(heads qk)|(heads qk)|(heads v)]:produces stream:consumes",
+    "attention.out_proj.weight": "stream:produces (heads v):consumes",
+}
+SEPARATE = {
+    "attention.q_proj_weight": "(heads qk):produces stream:consumes",
+    "attention.k_proj_weight": "(heads qk):produces keys:consumes",
+    "attention.v_proj_weight": "(heads v):produces values:consumes",
+    "attention.in_proj_bias": "[(heads qk)|(heads qk)|(heads v)]:produces",
+    "attention.out_proj.weight": "stream:produces (heads v):consumes",
+}
+BIASES = {f"attention.bias_{name}": f"1 1 (heads {dim}):produces" for name, dim in (("k", "qk"), ("v", "v"))}
+
+
+@pytest.mark.parametrize("sizes", [MHA, {"heads": 3, "dim": 3}])
+@pytest.mark.parametrize(
+    ("options", "layouts"),
+    [
+        ({}, PACKED),
+        ({"bias": False, "add_zero_attn": True}, PACKED),
+        ({"sources": (12, 12)}, SOURCES),
+        ({"sources": (7, 9)}, SEPARATE),
+        ({"sources": (7, 9), "add_bias_kv": True, "add_zero_attn": True}, SEPARATE | BIASES),
+    ],
+)
+def test_torch_s_attention_grows_its_heads_with_the_stream(
+    options: dict[str, Any], layouts: dict[str, str], sizes: dict[str, int]
+) -> None:
+    width = sizes["heads"] * sizes["dim"]
+    if options.get("sources") == (12, 12):
+        options = options | {"sources": (width, width)}
+    torch.manual_seed(0)
+    model = randomise(Torch(sizes, **options).double().eval())
+    table = gk.discover(model, X)
+    named = agree(table, layouts)
+    assert {label: table.by_name[name].kind for label, name in named.items() if label in ("three", "heads")} == {
+        label: {"three": "fixed", "heads": "heads"}[label] for label in named if label in ("three", "heads")
+    }
+    wanted = {named["stream"]: width + sizes["dim"], named["heads"]: sizes["heads"] + 1}
+    for name in wanted:
+        with pytest.raises(TieError) as error:
+            gk.make_plan(table, {name: wanted[name]})
+        assert ast.literal_eval(error.value.next_step.removeprefix("pass widen=")) == wanted
+    grown = Sweep(model, X)
+    grown.grow(grown.plan(wanted))
+    grown.grow(grown.plan({name: 2 * table.sizes[name] for name in wanted}, "copy"))
+    assert (grown.exact, dict(grown.refused)) == (2, {})
+    assert grown.worst <= 1e-12
+
+
+def test_torch_s_attention_does_not_grow_dims_of_keys_without_those_of_values() -> None:
+    for sources, key, value in (
+        ((12, 12), "attention.in_proj_weight[0].1", "attention.in_proj_weight[0].5"),
+        ((7, 9), "attention.q_proj_weight[0].1", "attention.v_proj_weight[0].1"),
+    ):
+        table = gk.discover(Torch(MHA, sources=sources).double().eval(), X)
+        tied = [{leaf.axis for size in e.sizes for leaf in leaves(size)} for e in table.equalities]
+        assert any({key, value} <= axes for axes in tied)
+
+
+def test_weights_of_attention_that_the_model_gives_are_a_mean_over_heads() -> None:
+    table = gk.discover(Torch(MHA, weights=True).double().eval(), X)
+    (heads,) = table["attention.num_heads"]
+    assert heads.admits == ("multiples of 3 (copy)",)
 
 
 def test_dims_of_heads_behind_a_norm_of_queries_do_not_grow() -> None:

@@ -282,9 +282,7 @@ def _multi_head_attention(run: Run, args: Sequence[Any], kwargs: dict[str, Any],
     run.uses.equal.append(([stream, inner, *projected], run.tracer.where("multi_head_attention")))
     split = run.tracer.axes.split_dim(inner, plain(heads))
     parts = None if packed is None else run.tracer.axes.parts(run.dims(packed)[0][0])
-    if (
-        parts is not None and parts.join is Join.CONCAT
-    ):  # keys have the dims of values
+    if parts is not None and parts.join is Join.CONCAT:  # keys have the dims of values
         size = Computed("*", Literal(3), SizeOf(tuple(inner)))
         run.uses.sizes.append(Use(size, run.dims(packed)[0], run.tracer.where("multi_head_attention")))
     run.uses.numeric.append((SizeOf(tuple(split[1])), run.tracer.where("multi_head_attention")))

@@ -22,6 +22,17 @@ def test_models_in_double_precision_run_as_they_are() -> None:
     assert reference.skipped is None
 
 
+def test_a_model_in_double_precision_that_casts_inside_is_compared_without_its_casts() -> None:
+    class Casts(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x).float().softmax(-1).to(x.dtype)
+
+    model, x = randomise(Casts(3, 4).double()), rows()
+    measured = measure(model, x).measured
+    assert {way: tolerances for way, (_, tolerances) in measured.items()} == {WIDE: (EXACT,), WIDE_TRAIN: (EXACT,)}
+    assert torch.equal(measured[WIDE][0][0], nn.functional.linear(x, model.weight, model.bias).softmax(-1))
+
+
 @pytest.mark.parametrize(("dtype", "rounds"), [(torch.float32, 1e-5), (torch.bfloat16, 0.2)])
 def test_lower_dtypes_are_compared_in_float64_too(dtype: torch.dtype, rounds: float) -> None:
     """Where no weight is rounded, the tolerance there is that of an exact growth, whatever the dtype."""

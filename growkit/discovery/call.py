@@ -59,6 +59,8 @@ class Call:
     """Where pieces that an op takes out of axes of parameters are noted."""
     derived: Derived = field(default_factory=Derived)
     """Where it is noted what is computed from parameters."""
+    slices: dict[int, tuple[Dim, int, int]] = field(default_factory=dict)
+    """Of slices of dims that no parameter holds: where they lie in which dim, by the number of their node."""
 
     notes: list[tuple[tuple[Node, ...], str]] = field(default_factory=list)
     """Passages that the op is, with the nodes that pass it."""
@@ -103,10 +105,20 @@ class Call:
             piece = self.axes.cut(dim, start, stop)
             if piece is not dim and self.axes.named(piece):
                 self.cuts.append(piece)
+            elif piece is not dim:
+                self.slices[piece[0].serial] = (dim, start, stop)
             return piece
         except Irreconcilable as conflict:
             self.lock(dim, f"a slice that cannot be followed: {conflict}", DECLARE)
             return self.fresh(stop - start)
+
+    def written(self, tensor: Tensor) -> None:
+        """Says that a tensor was written: what it is a slice of has the axes of what was written there."""
+        for dim in self.known(tensor).dims:
+            if len(dim) == 1 and dim[0].serial in self.slices and self.axes.named(dim):
+                whole, start, stop = self.slices[dim[0].serial]
+                self.axes.mark(self.axes.join(whole))
+                self.tie(self.cut(whole, start, stop), dim)
 
     def split(self, dim: Dim, outer: int) -> tuple[Dim, Dim]:
         """A dim in `outer` equal blocks."""

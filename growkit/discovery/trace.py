@@ -27,6 +27,9 @@ _BUFFER = "register the tensor as a buffer"
 _RESHAPING = frozenset({"squeeze_", "unsqueeze_", "t_", "transpose_"})
 """Ops that change the shape of the tensor itself."""
 
+_UNSET = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
+"""Ops whose result may hold any values: here zeros."""
+
 
 class Tracer(TorchDispatchMode):
     """Follows the axes of all tensors while the model runs with real values."""
@@ -55,6 +58,7 @@ class Tracer(TorchDispatchMode):
         """Dims of each parameter by the address of its storage."""
         self._written: set[int] = set()
         """Storages into which an activation was written."""
+        self._slices: dict[int, tuple[Dim, int, int]] = {}
         self._stack: list[str] = []
         self._running: list[nn.Module] = []
         self._module_paths = {id(module): path for path, module in model.named_modules()}
@@ -196,6 +200,8 @@ class Tracer(TorchDispatchMode):
     def __torch_dispatch__(self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
+        if func.overloadpacket.__name__ in _UNSET:
+            result.zero_()
         inputs = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
         outputs = [x for x in tree_leaves(result) if isinstance(x, Tensor)]
         self.read |= {self._names[id(x)] for x in inputs if id(x) in self._names}
@@ -203,7 +209,7 @@ class Tracer(TorchDispatchMode):
         op = func.overloadpacket
         where = self.where(op.__name__)
         name, arguments = op.__name__.rstrip("_"), bind(func, args, kwargs)
-        call = Call(self.axes, name, arguments, result, where, self.known, self.cuts, self.derived)
+        call = Call(self.axes, name, arguments, result, where, self.known, self.cuts, self.derived, self._slices)
         changed = written(func, call.arguments)
         self.flow.op(call, inputs, outputs, changed)
         if inputs:
@@ -224,6 +230,7 @@ class Tracer(TorchDispatchMode):
                 for dim in known.dims:
                     self.axes.lock(dim, lock, declarable=True)
         for tensor in changed:
+            call.written(tensor)
             for dim in self._parameters.get(tensor.untyped_storage().data_ptr(), ()):
                 call.lock(dim, "the forward pass writes to a parameter of it", OTHERS)
         if call.notes:

@@ -171,25 +171,6 @@ def where(call: Call) -> Known:
     return known
 
 
-@register(aten.copy_)
-def copy(call: Call) -> Known:
-    """A tensor is written into another one."""
-    target, source = call["self"], call["src"]
-    known = combine(call, [target, source], target.shape, Role.PRODUCES)
-    if known.nature is Nature.ACTIVATION:
-        note_shifts(call, known, [source] if call.known(source).nature is Nature.CONSTANT else [])
-    return Known(known.dims, Nature.ACTIVATION if call.known(source).nature is Nature.WEIGHT else known.nature)
-
-
-@register(aten.fill_, aten.zero_, aten.fill)
-def fill(call: Call) -> Known:
-    """All entries become one number."""
-    known = call.known(call["self"])
-    if known.nature is Nature.ACTIVATION:
-        note_shifts(call, known, [call.arguments.get("value", 0)])
-    return known
-
-
 @register(
     aten.zeros_like, aten.ones_like, aten.full_like, aten.empty_like, aten.rand_like, aten.randn_like,
 )  # fmt: skip

@@ -31,10 +31,25 @@ def slice_(call: Call) -> Known:
     if call["step"] == 1:
         part = call.cut(known.dims[d], start, start + size)
     else:
-        if call.axes.named(known.dims[d]):
-            call.lock(known.dims[d], BY_NUMBER)
-        part = call.fresh(size)
+        part = _every(call, known.dims[d], start, tensor.shape[d], size)
     return Known(_replaced(known.dims, d, part), known.nature)
+
+
+def _every(call: Call, dim: Dim, start: int, whole: int, size: int) -> Dim:
+    """Every n-th unit, as of pairs that lie one after the other: one unit of the inner factor of `(units n)`."""
+    if call.axes.named(dim):
+        step = call["step"]
+        try:
+            if start >= step or size * step != whole:
+                raise Unfollowable("not one of each")
+            outer, inner = call.split(dim, size)
+        except Unfollowable:
+            call.lock(dim, BY_NUMBER)
+        else:
+            call.lock(inner, BY_NUMBER)
+            call.note(inner, f"{PICKED}{start}")
+            return outer
+    return call.fresh(size)
 
 
 @register(aten.select)
@@ -131,6 +146,8 @@ def pad(call: Call) -> Known:
             if call.axes.named(dims[d]):
                 call.lock(dims[d], "it is padded")
             dims[d] = call.fresh(size)
+        elif call["value"] and known.nature is Nature.ACTIVATION:
+            call.note(dims[d], "pointwise:masked_fill")
     return Known(dims, known.nature)
 
 

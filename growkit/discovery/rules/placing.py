@@ -12,7 +12,7 @@ from growkit.axes.expressions import Role
 from growkit.axes.node import Dim
 from growkit.discovery.call import Call, Known, Nature, Unfollowable
 from growkit.discovery.rule_table import register
-from growkit.discovery.rules.elementwise import TABLE, varies
+from growkit.discovery.rules.elementwise import TABLE, combine, note_shifts, varies
 from growkit.discovery.rules.indexing import BY_NUMBER
 from growkit.discovery.rules.picking import places
 
@@ -113,6 +113,49 @@ def select_scatter(call: Call) -> Known:
     d = call.dim("dim", call["self"])
     call.lock(dims[d], BY_NUMBER)
     return _result(call, call["src"], dims[:d] + dims[d + 1 :], [])
+
+
+@register(aten.copy_)
+def copy(call: Call) -> Known:
+    """A tensor is written into another one, which may be a slice of a larger one."""
+    target, source = call["self"], call["src"]
+    place, known = call.known(target), call.known(source)
+    if place.nature is Nature.CONSTANT and known.nature is not Nature.CONSTANT:
+        combined = combine(call, [source], target.shape, Role.PRODUCES)
+        for size, mine, theirs in zip(target.shape[::-1], place.dims[::-1], combined.dims[::-1], strict=True):
+            if size != 1 and theirs:
+                call.tie(theirs, mine)
+        _produce(call, target, place.dims, old=True)
+        _beside(call, target, place)
+        if known.nature is Nature.WEIGHT:
+            _produce(call, source, known.dims)
+        return Known(place.dims, Nature.ACTIVATION)
+    found = combine(call, [target, source], target.shape, Role.PRODUCES)
+    if found.nature is Nature.ACTIVATION:
+        note_shifts(call, found, [source] if known.nature is Nature.CONSTANT else [])
+    return Known(found.dims, Nature.ACTIVATION if known.nature is Nature.WEIGHT else found.nature)
+
+
+def _beside(call: Call, tensor: Tensor, known: Known) -> None:
+    """What a constant holds beside the slice that is written: numbers stop scales, a table locks."""
+    whole = tensor.as_strided((tensor.untyped_storage().nbytes() // tensor.element_size(),), (1,), 0)
+    shown = torch.zeros_like(whole, dtype=torch.bool)
+    shown.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).fill_(True)
+    rest = whole[~shown]
+    if rest.any():
+        for dim in known.dims:
+            call.note(dim, "pointwise:masked_fill")
+            if rest.unique().numel() > 1:
+                call.lock(dim, TABLE)
+
+
+@register(aten.fill_, aten.zero_, aten.fill)
+def fill(call: Call) -> Known:
+    """All entries become one number."""
+    known = call.known(call["self"])
+    if known.nature is Nature.ACTIVATION:
+        note_shifts(call, known, [call.arguments.get("value", 0)])
+    return known
 
 
 def _result(

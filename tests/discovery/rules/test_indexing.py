@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from growkit.axes.expressions import Leaf, Role
 from growkit.discovery.discover import discover
+from tests.discovery.copies import deviation_after_copies
 from tests.discovery.models import Small, X, passages, reasons, weight
 
 
@@ -83,7 +85,7 @@ def test_units_that_are_picked_by_number_lock() -> None:
     index = torch.tensor([0, 2])
     for pick in (
         lambda x: x[..., 0],
-        lambda x: x[..., ::2],
+        lambda x: x[..., ::3],
         lambda x: x[..., index],
         lambda x: x.index_select(-1, index),
         lambda x: x.gather(-1, index.expand(2, 7, 2)),
@@ -149,3 +151,27 @@ def test_relative_shift_by_gather_strides_or_padding_leaves_heads_alone() -> Non
         results.append(model(X))
     torch.testing.assert_close(results[0], results[1])
     torch.testing.assert_close(results[0], results[2])
+
+
+@pytest.mark.parametrize("pairs", [2, 3])
+def test_every_second_unit_is_one_of_a_pair(pairs: int) -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        even, odd = m.a(x)[..., ::2], m.a(x)[..., 1::2]
+        return m.b(even * odd.sigmoid()) + m.c(torch.stack([-odd, even], -1).flatten(-2))
+
+    model = Small(run, a=nn.Linear(5, 2 * pairs), b=nn.Linear(pairs, 4), c=nn.Linear(2 * pairs, 4))
+    table = discover(model, X)
+    assert str(table.layouts["a.bias"]) == "(a.weight[0].0 a.weight[0].1):produces"
+    assert str(table.layouts["b.weight"]) == "b.weight[0]:produces a.weight[0].0:consumes"
+    assert str(table.layouts["c.weight"]) == "b.weight[0]:produces (a.weight[0].0 c.weight[1].1):consumes"
+    assert table.by_name["a.weight[0].1"].kind == "fixed"
+    assert reasons(table, "a.weight[0].1") == ["its units are picked by their number"]
+    assert deviation_after_copies(model, X, {"a.weight[0].0": [*range(pairs), 0]}) < 1e-12
+
+
+def test_padding_with_a_number_stops_scales() -> None:
+    for value, kinds in ((0.0, set()), (2.0, {"pointwise:masked_fill"})):
+        model = Small(
+            lambda m, x, v=value: m.b(F.pad(m.a(x), (0, 0, 1, 2), value=v)), a=nn.Linear(5, 4), b=nn.Linear(4, 2)
+        )
+        assert passages(discover(model, X), "a.weight[0]") == kinds

@@ -103,7 +103,7 @@ def test_numbers_that_are_written_stop_scales(write: Callable[[Tensor], Tensor])
         (lambda x: x.index_put((x > 0,), torch.tensor(0.0).double()), "its units are picked by a mask"),
         (lambda x: x.masked_scatter(x > 0, x), "its units are placed by a mask"),
         (lambda x: x.select_scatter(x[..., 0], 2, 1), "its units are picked by their number"),
-        (lambda x: x.slice_scatter(x[..., ::2], 2, 0, 4, 2), "its units are placed by their number"),
+        (lambda x: x.slice_scatter(x[..., ::3], 2, 0, 4, 3), "its units are placed by their number"),
         (lambda x: x.put(torch.tensor([3]), torch.ones(1).double()), "is no op that growkit knows"),
     ],
 )
@@ -162,6 +162,66 @@ TABLE = torch.arange(24.0).double().view(2, 3, 4)
 def test_a_table_that_is_written_or_written_to_locks(write: Callable[[Tensor], Tensor]) -> None:
     table = discover(Small(lambda m, x: m.b(write(m.a(x))), a=nn.Linear(5, 4), b=nn.Linear(4, 2)), X)
     assert any("a table that the forward pass makes" in reason for reason in reasons(table, "a.weight[0]"))
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_slices_that_are_written_make_a_concatenation(size: int) -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        first, second = m.a(x), m.b(x)
+        both = torch.zeros(*x.shape[:-1], first.shape[-1] + second.shape[-1], dtype=x.dtype)
+        both[..., : first.shape[-1]] = first
+        both[..., first.shape[-1] :].add_(second)
+        return m.c(both)
+
+    model = Small(run, a=nn.Linear(5, size), b=nn.Linear(5, 4), c=nn.Linear(size + 4, 2))
+    table = discover(model, X)
+    assert str(table.layouts["c.weight"]) == "c.weight[0]:produces [a.weight[0]|b.weight[0]]:consumes"
+    assert reasons(table, "a.weight[0]") == reasons(table, "b.weight[0]") == []
+    assert deviation_after_copies(model, X, {"a.weight[0]": [*range(size), 0], "b.weight[0]": [0, 1, 2, 3, 3]}) < EXACT
+
+
+def test_an_axis_that_fills_a_part_of_a_tensor_leaves_the_rest_without_one() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        wider = x.new_zeros(2, 7, 6)
+        wider[..., :4] = m.a(x)
+        return m.c(wider)
+
+    table = discover(Small(run, a=nn.Linear(5, 4), c=nn.Linear(6, 2)), X)
+    assert str(table.layouts["c.weight"]) == "c.weight[0]:produces [a.weight[0]|c.weight[1].1]:consumes"
+    assert any("written in the code" in reason for reason in reasons(table, "a.weight[0]"))
+    assert reasons(table, "c.weight[1].1")
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        lambda x: F.pad(x.mT, (2, 3), mode="circular").mT,
+        lambda x: nn.utils.rnn.pad_sequence([x[0, :4], x[1]], batch_first=True),
+        lambda x: x.new_zeros(2, 9, x.shape[-1]).slice_scatter(x, 1, 1, 8),
+    ],
+)
+def test_frames_that_are_copied_into_a_longer_tensor_keep_their_features(frames: Callable[[Tensor], Tensor]) -> None:
+    model = Small(lambda m, x: m.b(frames(m.a(x))), a=nn.Linear(5, 4), b=nn.Linear(4, 2))
+    table = discover(model, X)
+    assert reasons(table, "a.weight[0]") == []
+    assert passages(table, "a.weight[0]") == set()
+    assert deviation_after_copies(model, X, {"a.weight[0]": [0, 1, 2, 3, 0]}) < EXACT
+
+
+def test_what_lies_beside_a_slice_that_is_written_counts() -> None:
+    def run(m: Small, x: Tensor, start: Tensor) -> Tensor:
+        target = start.clone()
+        target[:, :7] = m.a(x)
+        return m.b(target)
+
+    def found(start: Tensor) -> tuple[set[str], list[str]]:
+        model = Small(lambda m, x: run(m, x, start), a=nn.Linear(5, 4), b=nn.Linear(4, 2))
+        table = discover(model, X)
+        return passages(table, "a.weight[0]"), reasons(table, "a.weight[0]")
+
+    assert found(torch.zeros(2, 9, 4).double()) == (set(), [])
+    assert found(torch.ones(2, 9, 4).double()) == ({"pointwise:masked_fill"}, [])
+    assert "a table that the forward pass makes" in found(torch.arange(72.0).double().view(2, 9, 4))[1][0]
 
 
 # Routing: k of several experts for each row, combined by their shares

@@ -16,6 +16,7 @@ from growkit.discovery.inputs import CallModel, run_model
 from growkit.discovery.untouched import untouched, unwrap
 from growkit.errors import GrowthInterrupted, InputsError, PlanError, VerificationError
 from growkit.growth.arguments import check_arguments
+from growkit.growth.configs import Check, bring_in_line
 from growkit.growth.depth import Deepen
 from growkit.growth.followers import Follower, as_followers, check_apart, given_followers
 from growkit.growth.handover import hand_over, rebuild_followers
@@ -130,6 +131,8 @@ def grow(
                 traced = discover(new, example_inputs, layouts=layouts_after, call=call)
             old.check()
             check_retrace(plan, traced, changes.renames, changes.new_parameters)
+        check = None if reference is None else Check(reference, example_inputs, call)
+        configs = bring_in_line(new, resolved, check, journal)
         after = _size(new, example_inputs, call)
     except BaseException as error:
         journal.undo()
@@ -154,7 +157,8 @@ def grow(
         unoptimized=changes.unoptimized,
         foreign=tuple(str(place) for _, check in checked for place in check.foreign),
         learning_rate_factors=factors,
-        warnings=plan.warnings,
+        warnings=(*plan.warnings, *(str(config) for config in configs if not config.describes)),
+        configs=configs,
         verification=verification,
         table=traced,
         layouts=layouts_after,

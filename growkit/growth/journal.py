@@ -76,6 +76,12 @@ class Journal:
         """`owner.name = value`, past any `__setattr__` of the class."""
         self.set_item(vars(owner), name, value)
 
+    def take_over(self, other: Journal) -> None:
+        """What `other` wrote is taken back here, too."""
+        self.writes += other.writes
+        if self.keep:
+            self._undo += other._undo
+
     def put(self, holder: object, step: Step, value: Any) -> None:
         """Writes what is at a step of a holder (see `growkit.nn.places`)."""
         kind, key = step

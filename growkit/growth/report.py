@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from growkit.axes.table import AxisTable
+from growkit.growth.configs import ConfigReport
 from growkit.growth.followers import Follower
 from growkit.growth.plan import Plan
 from growkit.growth.verify import Verification
@@ -47,6 +48,7 @@ class Report:
     hold and the model does not, untouched; `learning_rate_factors`: what would keep the training of the old
     function as it was (not applied); `verification`: None if no example inputs were given; `table`: the axes
     after the growth, as traced again; `layouts`: the layouts that were declared, as to declare them from now on;
+    `configs`: of what other libraries built, whether their configs describe it now;
     `followers`: as they are now. With a factory, `model` and followers that are modules are new ones.
     """
 
@@ -62,6 +64,7 @@ class Report:
     foreign: tuple[str, ...]
     learning_rate_factors: Mapping[str, float]
     warnings: tuple[str, ...]
+    configs: tuple[ConfigReport, ...] = ()
     verification: Verification | None = None
     table: AxisTable | None = None
     layouts: Mapping[str, str] | None = None
@@ -89,6 +92,7 @@ class Report:
             )
         if self.foreign:
             lines.append(f"the optimizers hold {len(self.foreign)} parameters that are not among these: left alone")
+        lines += [str(config) for config in self.configs if config.describes]
         lines += [f"warning: {warning}" for warning in self.warnings]
         lines.append(
             f"parameters {self.before.parameters} -> {self.after.parameters}, "

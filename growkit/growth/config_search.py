@@ -97,13 +97,24 @@ class _Search:
         everything: dict[Path, Any] = {}
         for path, value in self.direct():
             everything.setdefault(path, value)
-        waiting: list[tuple[float, int, Found, Iterator[tuple[Path, Any]]]] = []
         starts: tuple[State, ...] = ({}, everything)
-        for state in starts:
-            self._wait(waiting, self.look(state))
-        best = min(self.tried.values(), key=_remaining)
+        best = min((self.look(state) for state in starts), key=_remaining)
         budget = FEW if unlike(best.remaining, self.kept) else BUDGET
-        while waiting and not best.complete and len(self.tried) < budget:
+        for state in starts:
+            if not best.complete:
+                best = min(best, self._descend(state, len(self.tried) + budget // 2), key=_remaining)
+        if not best.complete:
+            first = self.look(everything)
+            return [first if first.error and not best.changes else self._least(best)]
+        least = self._least(best)
+        also = {path: value for path, value in everything.items() if path in self.idle} | dict(least.changes)
+        return [least, *([full] if (full := self.look(also)).complete and also != dict(least.changes) else [])]
+
+    def _descend(self, start: State, most: int) -> Found:
+        """The best that is found from a state, the most promising option first, until `most` were tried."""
+        waiting: list[tuple[float, int, Found, Iterator[tuple[Path, Any]]]] = []
+        best = self._wait(waiting, self.look(start))
+        while waiting and not best.complete and len(self.tried) < most:
             score, number, found, options = heappop(waiting)
             option = next((o for o in options if o[0] not in self.idle), None)
             if option is None:
@@ -115,18 +126,13 @@ class _Search:
             other = self.look(changes)
             if not found.error and not other.error and self.built[_key(changes)] == self.built[_key(found.changes)]:
                 self.idle.add(option[0])
-                continue
-            self._wait(waiting, other)
-            best = min(best, other, key=_remaining)
-        if not best.complete:
-            first = self.look(everything)
-            return [first if first.error and not best.changes else self._least(best)]
-        least = self._least(best)
-        also = {path: value for path, value in everything.items() if path in self.idle} | dict(least.changes)
-        return [least, *([full] if (full := self.look(also)).complete and also != dict(least.changes) else [])]
+            else:
+                best = min(best, self._wait(waiting, other), key=_remaining)
+        return best
 
-    def _wait(self, waiting: list[Any], found: Found) -> None:
+    def _wait(self, waiting: list[Any], found: Found) -> Found:
         heappush(waiting, (_remaining(found), next(self.numbers), found, self.options(found)))
+        return found
 
     def _least(self, found: Found) -> Found:
         """Without the changes that change nothing."""

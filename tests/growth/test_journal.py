@@ -77,3 +77,14 @@ def test_old_values_live_as_long_as_they_may_be_needed(keep: bool) -> None:
     assert (old() is not None) is keep
     journal.undo()
     assert (mapping["a"] is old()) is keep
+
+
+def test_what_another_journal_wrote_is_taken_back() -> None:
+    mapping = {"a": 1}
+    trial, journal = Journal(), Journal()
+    journal.set_item(mapping, "a", 2)
+    trial.set_item(mapping, "a", 3)
+    journal.take_over(trial)
+    assert journal.writes == 2
+    journal.undo()
+    assert mapping == {"a": 1}

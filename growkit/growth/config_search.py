@@ -107,7 +107,7 @@ class _Search:
             first = self.look(everything)
             return [first if first.error and not best.changes else self._least(best)]
         least = self._least(best)
-        also = {path: value for path, value in everything.items() if path in self.idle} | dict(least.changes)
+        also = everything | dict(least.changes)
         return [least, *([full] if (full := self.look(also)).complete and also != dict(least.changes) else [])]
 
     def _descend(self, start: State, most: int) -> Found:

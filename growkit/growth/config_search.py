@@ -93,7 +93,7 @@ class _Search:
                         yield path, type(value)(number)
 
     def run(self) -> list[Found]:
-        """Complete ones, that with the fewest changes first; else the one in which least remains."""
+        """That with the fewest changes and that with the most; else the one in which least remains."""
         everything: dict[Path, Any] = {}
         for path, value in self.direct():
             everything.setdefault(path, value)
@@ -107,8 +107,11 @@ class _Search:
             first = self.look(everything)
             return [first if first.error and not best.changes else self._least(best)]
         least = self._least(best)
-        also = everything | dict(least.changes)
-        return [least, *([full] if (full := self.look(also)).complete and also != dict(least.changes) else [])]
+        most = least
+        for path, value in everything.items():
+            more = self.look({**most.changes, path: value}) if path not in most.changes else most
+            most = more if more.complete else most
+        return [least] if most is least else [least, most]
 
     def _descend(self, start: State, most: int) -> Found:
         """The best that is found from a state, the most promising option first, until `most` were tried."""

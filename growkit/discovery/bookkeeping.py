@@ -13,7 +13,7 @@ from growkit.axes.expressions import Concat, Expression, Product, Role, leaves, 
 from growkit.axes.layouts import Layout
 from growkit.discovery.counts import is_count
 from growkit.errors import LayoutError
-from growkit.nn.contents import aliases_of
+from growkit.nn.contents import aliases_of, qualified_name
 
 _DIM = re.compile(r"(?P<tensor>[\w.]+)\[(?P<dim>\d+)\](\.(?P<factor>\d+)|:(?P<role>\w+))?")
 
@@ -59,8 +59,17 @@ KEPT: dict[type[nn.Module], Callable[[Any], dict[str, str]]] = {
 """What torch's own modules keep, by type: attribute -> dim of a parameter, relative to the module."""
 
 
+def _around_linear(module: Any) -> dict[str, str]:
+    linear = isinstance(module.base_layer, nn.Linear)
+    return {"out_features": "base_layer.weight[0]", "in_features": "base_layer.weight[1]"} if linear else {}
+
+
+FOREIGN = {"peft.tuners.lora.layer.LoraLayer": _around_linear}
+"""The same for modules of other libraries, by qualified name of the type."""
+
+
 def kept_numbers(model: nn.Module, layouts: Mapping[str, Layout], sizes: Mapping[str, int]) -> Iterator[Number]:
-    """The numbers that `KEPT` and the class attribute `growkit_sizes` name.
+    """The numbers that `KEPT`, `FOREIGN` and the class attribute `growkit_sizes` name.
 
     `growkit_sizes: ClassVar[dict[str, str]]` of a module class maps an attribute to `"path.to.weight[dim]"` or
     `"path.to.weight[dim].factor"`, relative to the module; what counts blocks is left to `growkit.discovery.counts`.
@@ -71,13 +80,14 @@ def kept_numbers(model: nn.Module, layouts: Mapping[str, Layout], sizes: Mapping
     layouts = {**layouts, **{name: layouts[first] for name, first in aliases_of(model).items() if first in layouts}}
     for path, module in model.named_modules():
         prefix = f"{path}." if path else ""
-        for kind, kept in KEPT.items():
-            if isinstance(module, kind):
-                for attribute, place in kept(module).items():
-                    expression = _at(prefix, place, layouts)
-                    kept_value = getattr(module, attribute)
-                    if expression is not None and size(expression, sizes) == kept_value:
-                        yield Number(prefix + attribute, None, kept_value, (expression,), read=False)
+        names = {qualified_name(base) for base in type(module).__mro__}
+        known = [kept for kind, kept in KEPT.items() if isinstance(module, kind)]
+        for kept in known + [kept for name, kept in FOREIGN.items() if name in names]:
+            for attribute, place in kept(module).items():
+                expression = _at(prefix, place, layouts)
+                kept_value = getattr(module, attribute)
+                if expression is not None and size(expression, sizes) == kept_value:
+                    yield Number(prefix + attribute, None, kept_value, (expression,), read=False)
         for attribute, place in getattr(type(module), "growkit_sizes", {}).items():
             if is_count(place):
                 continue

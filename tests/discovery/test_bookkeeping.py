@@ -83,3 +83,22 @@ def test_a_place_that_does_not_exist_is_an_error(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Told, "growkit_sizes", {"width": "layer.wieght[0]"})
     with pytest.raises(LayoutError, match="which is no such dim"):
         discover(Told(6, 2).double(), X)
+
+
+def test_an_adapter_around_a_linear_layer() -> None:
+    """As that of PEFT: it keeps the sizes of the layer inside."""
+
+    class LoraLayer(nn.Module):
+        def __init__(self, base_layer: nn.Module):
+            super().__init__()
+            self.base_layer, self.lora_A, self.lora_B = base_layer, nn.Linear(5, 2), nn.Linear(2, 4)
+            self.in_features, self.out_features = 5, 4
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.base_layer(x) + 0.5 * self.lora_B(self.lora_A(x))
+
+    LoraLayer.__module__, LoraLayer.__qualname__ = "peft.tuners.lora.layer", "LoraLayer"
+    kept = _kept(Small(lambda m, x: m.a(x), a=LoraLayer(nn.Linear(5, 4))), X)
+    assert kept["a.out_features"] == (4, "a.base_layer.weight[0]")
+    assert kept["a.in_features"] == (5, "a.base_layer.weight[1]")
+    assert kept["a.lora_A.out_features"] == (2, "a.lora_A.weight[0]")

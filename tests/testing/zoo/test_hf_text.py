@@ -102,7 +102,7 @@ def _bert() -> Layouts:
 def _decoder(layers: list[Layouts], tied: bool = False) -> Layouts:
     """Embedding, layers, a final RMS norm, a head."""
     found = {
-        "model.embed_tokens.weight": "entries:produces m:produces" if tied else "entries:produces m:produces",
+        "model.embed_tokens.weight": "entries:produces m:produces",
         "model.rotary_emb.inv_freq": "e:gain",
         f"model.{UNREAD}": "unread",
         "model.norm.weight": "m:consumes" if tied else "m:gain",
@@ -148,7 +148,11 @@ def _qwen3() -> Layouts:
 def _gemma2() -> Layouts:
     around = ("pre_feedforward_layernorm", "post_feedforward_layernorm")
     layers = [_attention(i) | _gated(i) | _norms(i, *around) for i in (0, 1)]
-    return _decoder(layers, tied=True)
+    # the gain is 1 + weight, which cannot be divided among copies: the tied table stays in two roles
+    return _decoder(layers, tied=True) | {
+        "model.embed_tokens.weight": "entries:produces m",
+        "model.norm.weight": "m:gain",
+    }
 
 
 def _phi3() -> Layouts:

@@ -29,7 +29,7 @@ from growkit.testing.zoo.entry import Entry
 EXACT = 1e-12
 """Most relative deviation of an exact growth, in float64."""
 
-INTERFACE = ("input", "output", "fixed")
+INTERFACE = ("input", "output", "vocabulary", "fixed")
 """Kinds of axes that a growth leaves alone: what goes in and comes out, and what no parameter produces."""
 
 COMBINED = ({"stream": 2.0, "heads": 2.0}, {"stream": 1.5, "heads": 2.0})

@@ -31,6 +31,7 @@ from growkit.growth.resolve import Resolved, resolve
 from growkit.growth.retrace import FACTORY, StaleReads, check_retrace
 from growkit.growth.running import Runs
 from growkit.growth.transaction import commit
+from growkit.growth.unread import declared_as
 from growkit.growth.verify import Verification, compare, first_deviation, record
 from growkit.growth.width import Methods, Widen
 from growkit.nn.contents import tensors_of
@@ -137,7 +138,7 @@ def grow(
     except BaseException as error:
         journal.undo()
         if journal.keep and isinstance(error, InputsError):
-            raise _no_more_accepted(error, factory) from error
+            raise _no_more_accepted(error, plan, factory) from error
         if not journal.keep and journal.writes and isinstance(error, Exception):
             raise GrowthInterrupted(
                 f"a growth without rollback failed after {journal.writes} writes: {error}",
@@ -178,7 +179,13 @@ def _table(
     return discover(model, example_inputs, layouts=layouts, call=call)
 
 
-def _no_more_accepted(error: InputsError, factory: Factory | None) -> VerificationError:
+def _no_more_accepted(error: InputsError, plan: Plan, factory: Factory | None) -> VerificationError:
+    if plan.left_alone and plan.width:
+        return VerificationError(
+            f"after the growth, {error.given}",
+            f"that {', '.join(plan.left_alone)}, which the traced run did not read, fits what grew",
+            f"if it lies along what grew, declare it: {declared_as(plan.left_alone[0], plan.width[0])}",
+        )
     return VerificationError(
         f"after the growth, {error.given}",
         "a model that computes with the sizes of its tensors: it accepted these inputs before",

@@ -114,7 +114,8 @@ class Plan:
 
     `layouts`: text of the layout of every tensor that the width steps change; `sizes`: size before of every
     axis in them. Draws for new units are keyed by `seed`, `growth` (the number of the growth in a run) and
-    the name and old shape of the parameter.
+    the name and old shape of the parameter. `unread`: tensors that the run did not read and that have a size which
+    grows; they grow along if their layouts were declared.
     """
 
     width: tuple[WidthStep, ...]
@@ -126,6 +127,12 @@ class Plan:
     seed: int = 0
     growth: int = 0
     warnings: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+    @property
+    def left_alone(self) -> tuple[str, ...]:
+        """Those of `unread` that stay as they are."""
+        return tuple(name for name in self.unread if name not in self.layouts)
 
     def to_json(self) -> str:
         """The plan as JSON text; `Plan.from_json` reads it back."""

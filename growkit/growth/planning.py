@@ -8,6 +8,7 @@ from growkit.growth.arguments import check_mapping
 from growkit.growth.depth import Deepen, depth_steps, depth_warnings
 from growkit.growth.fingerprint import fingerprint_of
 from growkit.growth.plan import Plan
+from growkit.growth.unread import unread
 from growkit.growth.width import Methods, Widen, number_steps, warnings, width_steps
 
 
@@ -62,4 +63,5 @@ def make_plan(
         seed=seed,
         growth=growth,
         warnings=axes.warnings + warnings(axes, width) + depth_warnings(axes, depth),
+        unread=unread(axes, width),
     )

@@ -11,6 +11,7 @@ from growkit.axes.table import AxisTable
 from growkit.constraints.table import check, refusals
 from growkit.errors import PlanError, SizeError, TieError
 from growkit.growth.plan import NumberStep, WidthStep
+from growkit.growth.unread import unread_warnings
 from growkit.maps.methods.table import method as method_of
 
 MOST_UNITS = 2**24
@@ -70,7 +71,7 @@ def warnings(table: AxisTable, steps: tuple[WidthStep, ...]) -> tuple[str, ...]:
             if step.method in ("copy", "net2net"):
                 output += "; gradients are those of a reader that shares its weights among the copies"
             found.append(output)
-    return tuple(found)
+    return tuple(found) + unread_warnings(table, steps)
 
 
 def _new_sizes(table: AxisTable, widen: Widen, multiple_of: int | None) -> dict[str, int]:

@@ -285,10 +285,10 @@ ENTRIES = (
     Entry("U-Net, group norms", normed_u_net),
     Entry("squeeze and excite", squeeze_and_excite),
     Entry("ConvNeXt blocks", layer_scale),
-    Entry("MLP-Mixer", mixer),
+    Entry("MLP-Mixer", mixer, unwanted=("blocks.*.patches.*.weight[[]0].[01]",)),
     Entry("low-rank adapters", adapters),
     Entry("weight-normed convolutions", weight_norms),
     Entry("attention by einsum", einsum_attention),
     Entry("MultiheadAttention, weights", weighing_attention),
-    Entry("growkit Conformer", our_conformer),
+    Entry("growkit Conformer", our_conformer, unwanted=("*.position.weight[[]1]",)),
 )

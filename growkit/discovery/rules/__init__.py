@@ -2,8 +2,10 @@
 
 from growkit.discovery.rules import (
     attention,
+    complexes,
     contractions,
     convolutions,
+    distances,
     elementwise,
     indexing,
     norms,
@@ -16,12 +18,15 @@ from growkit.discovery.rules import (
     shuffles,
     views,
     weights,
+    windows,
 )
 
 __all__ = [
     "attention",
+    "complexes",
     "contractions",
     "convolutions",
+    "distances",
     "elementwise",
     "indexing",
     "norms",
@@ -34,4 +39,5 @@ __all__ = [
     "shuffles",
     "views",
     "weights",
+    "windows",
 ]

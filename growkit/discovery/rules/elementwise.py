@@ -18,7 +18,22 @@ aten = torch.ops.aten
 TABLE = "it meets a table that the forward pass makes, with a value of its own for each unit"
 
 
-@register(aten.clone, aten.detach, aten.alias, aten.lift_fresh, aten._to_copy, aten.neg, aten.positive, aten.dropout)
+@register(
+    aten.clone,
+    aten.detach,
+    aten.alias,
+    aten.lift_fresh,
+    aten._to_copy,
+    aten._conj,
+    aten._conj_physical,
+    aten.conj_physical,
+    aten.resolve_conj,
+    aten._neg_view,
+    aten.resolve_neg,
+    aten.neg,
+    aten.positive,
+    aten.dropout,
+)
 def as_it_is(call: Call) -> Known:
     """Linear, and nothing changes but values: the same axes."""
     known = call.known(call["self"] if "self" in call.arguments else call["input"])
@@ -33,7 +48,10 @@ def as_it_is(call: Call) -> Known:
     aten.logical_not, aten.bitwise_not, aten.isnan, aten.isinf, aten.isfinite, aten.nan_to_num, aten.threshold,
     aten.eq, aten.ne, aten.lt, aten.le, aten.gt, aten.ge, aten.logical_and, aten.logical_or, aten.bitwise_and,
     aten.bitwise_or, aten.logical_xor, aten.bitwise_xor, aten.maximum, aten.minimum, aten.remainder, aten.fmod,
-    aten.floor_divide, aten.celu, aten.hardshrink, aten.softshrink,
+    aten.floor_divide, aten.celu, aten.hardshrink, aten.softshrink, aten.atan, aten.asinh, aten.sinh, aten.cosh,
+    aten.tan, aten.erfc, aten.sinc, aten.log2, aten.log10, aten.exp2, aten.frac, aten.trunc, aten.hypot, aten.atan2,
+    aten.logaddexp, aten.xlogy, aten.sgn, aten.fmax, aten.fmin, aten.copysign, aten.heaviside, aten.angle, aten.lgamma,
+    aten.digamma, aten.i0,
 )  # fmt: skip
 def nonlinear(call: Call) -> Known | list[Known]:
     """A function of each entry: copies pass, scales do not."""

@@ -25,6 +25,8 @@ class AxisTable:
     equalities: tuple[Equality, ...] = ()
     unreached: tuple[str, ...] = ()
     """Parameters and buffers that the traced run never read."""
+    unread: tuple[str, ...] = ()
+    """Those of them that are parameters."""
     modules: Mapping[str, str] = field(default_factory=dict)
     """Qualified type name of each module, by path."""
     blocks: tuple[Block, ...] = ()

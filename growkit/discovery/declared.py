@@ -8,6 +8,7 @@ from math import prod
 from growkit.axes.axis import Lock
 from growkit.axes.expressions import Concat, Expression, Fixed, Leaf, Product, leaves
 from growkit.axes.layouts import Layout
+from growkit.axes.names import pattern_of
 from growkit.axes.node import Dim, Irreconcilable, Node
 from growkit.axes.reading import leaf_nodes, settle
 from growkit.axes.union_find import Axes
@@ -28,7 +29,7 @@ def declare(tracer: Tracer, texts: Mapping[str, str]) -> dict[str, Node]:
             "layout texts by tensor name, such as {'mix.weight': 'stream:produces stream_in:consumes'}",
             "pass a mapping of texts",
         )
-    layouts = {name: _parse(name, text, tracer) for name, text in texts.items()}
+    layouts = {name: _parse(name, text, tracer) for name, text in _expanded(texts, tracer).items()}
     traced = {name: str(layout) for name, layout in layouts_by_serial(tracer).items()}
     sizes = _label_sizes(layouts, tracer)
     labels = {label: tracer.axes.node(size, named=True) for label, size in sizes.items()}
@@ -57,6 +58,36 @@ def open_locks(axes: Axes, labels: Mapping[str, Node]) -> None:
         for leaf in leaf_nodes(axes, node):
             shared = axes.shared(leaf)
             shared.locks = {lock: declarable for lock, declarable in shared.locks.items() if not declarable}
+
+
+def _expanded(texts: Mapping[str, str], tracer: Tracer) -> dict[str, str]:
+    """One text for each tensor that a name or a glob stands for; its own name wins over a glob.
+
+    Raises:
+        LayoutError: a glob fits no tensor, or two globs say different things of one.
+    """
+    found: dict[str, str] = {}
+    origin: dict[str, str] = {}
+    for glob, text in texts.items():
+        if "*" not in glob:
+            continue
+        pattern = pattern_of(glob)
+        matching = [name for name in tracer.held if pattern.fullmatch(name)]
+        if not matching:
+            raise LayoutError(
+                f"a layout for {glob!r}, which fits no tensor",
+                "a parameter or buffer of the model, or a glob that fits some: " + ", ".join(tracer.held),
+                "mend the name; '*' stands for one name between dots, '**' for any number",
+            )
+        for name in matching:
+            if name not in texts and found.setdefault(name, text) != text:
+                raise LayoutError(
+                    f"two layouts for {name!r}: {found[name]!r} by {origin[name]!r}, {text!r} by {glob!r}",
+                    "one layout for each tensor",
+                    f"name {name!r} itself, which wins over globs, or mend one of them",
+                )
+            origin.setdefault(name, glob)
+    return found | {name: text for name, text in texts.items() if "*" not in name}
 
 
 def _parse(name: str, text: str, tracer: Tracer) -> Layout:

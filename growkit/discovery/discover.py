@@ -39,7 +39,8 @@ def discover(
 
     `example_inputs`: a tensor, a tuple of positional inputs, a mapping of keyword inputs, or `Inputs`; tiny is enough.
     `layouts`: for tensors that the run cannot explain, layout texts by tensor name, as in
-    `{"mix.weight": "stream:produces stream_in:consumes"}`; equal labels are one axis, and name it.
+    `{"mix.weight": "stream:produces stream_in:consumes"}`; equal labels are one axis, and name it. A glob,
+    `layers.*.mix.weight`, declares every tensor that it fits.
     `call(model, inputs)`: runs the model where `forward` is not the entry.
 
     Not seen in one run: other branches (`table.warnings` says where the run branches on values), what happens in
@@ -82,6 +83,7 @@ def discover(
             if all(_in_table(size, names) for size in e.sizes)
         ),
         unreached=tuple(name for name, dims in tracer.held.items() if dims and name not in tracer.read),
+        unread=tuple(name for name, p in model.named_parameters() if p.dim() and name not in tracer.read),
         warnings=tuple(tracer.warnings),
     )
     renamed = [

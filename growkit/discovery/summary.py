@@ -30,7 +30,9 @@ _PLACES = Lock(
     "build the model for more places, or grow another axis",
 )
 _SCRIPTED = Lock("a scripted module holds it, which cannot be changed", "", "grow before torch.jit.script")
-_UNREAD = Lock("not read in the traced run", "", "pass example inputs that use it, or declare its layout")
+UNREAD = "not read in the traced run"
+"""Reason of the lock on axes of tensors that the run never read."""
+_UNREAD = Lock(UNREAD, "", "pass example inputs that use it, or declare its layout")
 
 
 def layouts_by_serial(tracer: Tracer, vouched: Collection[int] = ()) -> dict[str, Layout]:

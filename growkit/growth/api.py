@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -51,6 +51,7 @@ def grow(
     method: Methods = None,
     multiple_of: int | None = None,
     seed: int = 0,
+    leave: Collection[str] = (),
     optimizers: Optimizers = None,
     followers: Follower | Iterable[Follower] | None = None,
     example_inputs: Any = None,
@@ -64,7 +65,7 @@ def grow(
 
     Args:
         model: any module; compiled ones are unwrapped, DDP and FSDP are refused.
-        plan: what to do; or `widen`, `deepen`, `method`, `multiple_of` and `seed` as in `make_plan`.
+        plan: what to do; or `widen`, `deepen`, `method`, `multiple_of`, `seed` and `leave` as in `make_plan`.
         optimizers: one or several; their state moves along, by exact rules.
         followers: modules or mappings of tensors that average the model; they grow by the same maps.
         example_inputs: a tensor, tuple, mapping or `Inputs`; with them the result is verified: the same outputs
@@ -90,10 +91,10 @@ def grow(
     model = unwrap(model)
     if plan is None:
         table = _table(model, example_inputs, layouts, call)
-        plan = make_plan(table, widen, deepen, method=method, multiple_of=multiple_of, seed=seed)
-    elif widen or deepen or method or seed or multiple_of:
+        plan = make_plan(table, widen, deepen, method=method, multiple_of=multiple_of, seed=seed, leave=leave)
+    elif widen or deepen or method or seed or multiple_of or leave:
         raise PlanError(
-            "a plan, and widen, deepen, method, multiple_of or seed beside it",
+            "a plan, and widen, deepen, method, multiple_of, seed or leave beside it",
             "one of the two",
             "put all into the plan",
         )

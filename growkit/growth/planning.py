@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from growkit.axes.table import AxisTable
 from growkit.errors import PlanError
 from growkit.growth.arguments import check_mapping
 from growkit.growth.depth import Deepen, depth_steps, depth_warnings
 from growkit.growth.fingerprint import fingerprint_of
+from growkit.growth.leave import check_left
 from growkit.growth.plan import Plan
 from growkit.growth.unread import unread
 from growkit.growth.width import Methods, Widen, number_steps, warnings, width_steps
@@ -21,6 +24,7 @@ def make_plan(
     multiple_of: int | None = None,
     seed: int = 0,
     growth: int = 0,
+    leave: Collection[str] = (),
 ) -> Plan:
     """A checked plan; nothing is changed.
 
@@ -30,13 +34,14 @@ def make_plan(
         deepen: container path -> new number of blocks (int), or `Insert(at=[...])`.
         method: None (best for the kind of axis), a method for all, or {name: method}.
         multiple_of: what a factor gives is rounded up to a multiple of this.
+        leave: names or globs of parameters that the run never read and that are to keep their sizes.
         seed, growth: key of what is drawn for new units; `growth` numbers the growths of one run.
 
     Raises:
         NameLookupError: a name is unknown or ambiguous.
         SizeError, AxisLockedError, TieError: a size cannot be reached, and what can.
         DepthError: blocks that cannot start as the identity.
-        PlanError: nothing is asked for.
+        PlanError: nothing is asked for; or a parameter that the run never read may belong to what grows.
     """
     check_mapping("widen", widen, "name: size or factor")
     check_mapping("deepen", deepen, "container: length")
@@ -49,6 +54,7 @@ def make_plan(
             "print the axis table to see what can grow",
         )
     width = width_steps(axes, widen or {}, method, multiple_of)
+    check_left(axes, width, leave)
     grown = {step.axis for step in width}
     layouts = {name: str(layout) for name, layout in axes.layouts.items() if grown & set(layout.axes())}
     involved = {axis for name in layouts for axis in axes.layouts[name].axes()}

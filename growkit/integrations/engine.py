@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -77,11 +77,12 @@ class Growth:
         deepen: Deepen | None = None,
         method: Methods = None,
         multiple_of: int | None = None,
+        leave: Collection[str] = (),
         config_updates: Mapping[str, object] | None = None,
     ) -> StepCallbackReturn | None:
         """Grows the model now, once per name; what it gives is for the callback to return.
 
-        None if a growth of this name was done before. `widen`, `deepen`, `method` and `multiple_of` as in
+        None if a growth of this name was done before. `widen`, `deepen`, `method`, `multiple_of` and `leave` as in
         `growkit.make_plan`.
 
         Raises:
@@ -102,6 +103,7 @@ class Growth:
             multiple_of=multiple_of,
             seed=self.seed,
             growth=len(self.done),
+            leave=leave,
         )
         runtime.drop_wrapper()
         report = grow(

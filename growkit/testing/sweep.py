@@ -121,7 +121,7 @@ class Sweep:
     def plan(self, widen: Mapping[str, int], method: str | None = None) -> Plan | GrowkitError:
         """A plan, with what the error of a tie asks for; or why there is none."""
         try:
-            return make_plan(self.table, dict(widen), method=method)
+            return make_plan(self.table, dict(widen), method=method, leave=self.table.unread)
         except TieError as error:
             suggested = re.search(r"widen=(\{.*\})", error.next_step)
             if suggested is None:
@@ -130,7 +130,7 @@ class Sweep:
         except GrowkitError as error:
             return error
         try:
-            return make_plan(self.table, again, method=method)
+            return make_plan(self.table, again, method=method, leave=self.table.unread)
         except TieError:
             raise AssertionError(f"the growth that a TieError suggests breaks a tie: {again}") from None
         except GrowkitError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from torch import Tensor, nn
 
 from growkit.axes.expressions import Role
 from growkit.discovery.discover import discover
-from growkit.errors import LayoutError
+from growkit.errors import AxisLockedError, LayoutError
+from growkit.growth.api import grow
+from growkit.testing import assert_function_preserved
 from tests.discovery.models import Small, X, weight
 
 MLP = nn.Sequential(nn.Linear(5, 6), nn.ReLU(), nn.Linear(6, 3)).double()
@@ -83,3 +86,52 @@ def test_a_contradiction_prints_declared_and_traced() -> None:
 def test_what_is_no_mapping_of_texts_is_refused(layouts: Any) -> None:
     with pytest.raises(LayoutError, match="layouts="):
         discover(Small(lambda m, x: m.a(x), a=nn.Linear(5, 4)), X, layouts=layouts)
+
+
+class Layers(nn.Module):
+    """Layers whose mixing no rule follows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(5, 4)
+        self.layers = nn.ModuleList(nn.ModuleDict({"up": nn.Linear(4, 6), "down": nn.Linear(6, 4)}) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        for layer in self.layers:
+            x = x + layer["down"](torch.special.i0(layer["up"](x)))
+        return x
+
+
+def test_a_glob_declares_every_tensor_that_it_fits() -> None:
+    model = Layers().double()
+    assert discover(model, X)["layers.0.up.weight[0]"][0].locked
+    layouts = {
+        "layers.*.up.weight": "h:produces stream:consumes",
+        "layers.*.down.weight": "stream:produces h:consumes",
+        "layers.1.up.weight": "last:produces stream:consumes",
+        "layers.1.down.weight": "stream:produces last:consumes",
+    }
+    table = discover(model, X, layouts)
+    assert [str(o) for o in table.by_name["h"].occurrences if "weight" in str(o)] == [
+        "layers.0.up.weight[0]",
+        "layers.0.down.weight[1]",
+    ]
+    before = copy.deepcopy(model)
+    with pytest.raises(AxisLockedError):
+        grow(copy.deepcopy(model), widen={"layers.0.up.weight[0]": 9}, example_inputs=X)
+    grow(model, widen={"h": 9, "last": 7}, example_inputs=X, layouts=layouts)
+    assert_function_preserved(before, model, X)
+
+
+@pytest.mark.parametrize(
+    ("layouts", "text"),
+    [
+        ({"layer.*.up.weight": "h i"}, "a layout for 'layer..*.up.weight', which fits no tensor"),
+        ({"**.0.up.weight": "h i", "layers.*.up.weight": "i h"}, "two layouts for 'layers.0.up.weight': 'h i' by"),
+        ({"layers.*.up.weight": "h"}, "layout 'h' with 1 dims for 'layers.0.up.weight'"),
+    ],
+)
+def test_globs_that_fit_nothing_or_two_ways_are_refused(layouts: dict[str, str], text: str) -> None:
+    with pytest.raises(LayoutError, match=text):
+        discover(Layers().double(), X, layouts)

@@ -23,6 +23,7 @@ from growkit.growth.api import grow
 from growkit.growth.float64 import float64
 from growkit.growth.plan import Plan
 from growkit.growth.planning import make_plan
+from growkit.growth.rebuild import Factory
 from growkit.maps.methods.table import METHODS
 from growkit.testing.zoo.entry import Entry
 
@@ -57,6 +58,8 @@ class Sweep:
 
     model: nn.Module
     inputs: Any
+    factory: Factory | None = None
+    """What the model grows by if it cannot grow in place."""
     attempts: list[Attempt] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -160,8 +163,8 @@ class Sweep:
         return attempt
 
     def _deviation(self, plan: Plan, example_inputs: Any) -> float:
-        grown = copy.deepcopy(self.model)
-        grow(grown, plan, example_inputs=example_inputs)
+        copied = copy.deepcopy(self.model) if self.factory is None else self.model
+        grown = grow(copied, plan, example_inputs=example_inputs, factory=self.factory).model
         after = _outputs(grown, self.inputs)
         assert len(after) == len(self.before)
         return max(_relative(old, new) for old, new in zip(self.before, after, strict=True))

@@ -9,6 +9,7 @@ from growkit.axes.expressions import Role
 from growkit.axes.node import Dim
 from growkit.discovery.call import Call, Known, Nature
 from growkit.discovery.rule_table import register
+from growkit.discovery.rules.elementwise import lock_table
 
 aten = torch.ops.aten
 
@@ -48,8 +49,10 @@ def attention(call: Call) -> list[Known]:
 def _mask(call: Call, mask: Tensor, scores: tuple[Dim, ...]) -> None:
     """Ties what is added to the scores; a parameter among it writes them, head by head."""
     known = call.known(mask)
-    for size, mine, theirs in zip(reversed(mask.shape), reversed(known.dims), reversed(scores), strict=False):
+    dims = zip(reversed(mask.shape), reversed(known.dims), reversed(scores), strict=False)
+    for back, (size, mine, theirs) in enumerate(dims, start=1):
         if size != 1:
+            lock_table(call, theirs, mask, mine, back)
             call.tie(theirs, mine)
             if known.nature is not Nature.ACTIVATION:
                 call.axes.assign(mine, Role.PRODUCES)

@@ -10,7 +10,7 @@ from growkit.axes.node import Dim
 from growkit.discovery.call import Call, Known, Nature
 from growkit.discovery.derived import FACTOR, TERM
 from growkit.discovery.rule_table import register
-from growkit.discovery.rules.elementwise import note_shifts, shifted, varies
+from growkit.discovery.rules.elementwise import lock_table, note_shifts, shifted, varies
 
 aten = torch.ops.aten
 
@@ -104,6 +104,7 @@ def _add_bias(call: Call, known: Known, bias: Tensor) -> Known:
             if added.nature is Nature.ACTIVATION:
                 call.note(known.dims[d + offset], "residual")
             else:
+                lock_table(call, known.dims[d + offset], bias, dim, bias.dim() - d)
                 call.axes.assign(dim, Role.PRODUCES)
             call.tie(known.dims[d + offset], dim)
     note_shifts(call, known, [bias])

@@ -279,6 +279,13 @@ def _meet(
     return first
 
 
+def lock_table(call: Call, met: Dim, table: Tensor, dim: Dim, back: int) -> None:
+    """Locks axes that meet, at a dim counted from the back, a tensor that the forward pass makes of other things."""
+    made = call.known(table).nature is Nature.CONSTANT and not call.axes.named(dim)
+    if made and call.axes.named(met) and varies(table, back):
+        call.lock(met, TABLE, OTHERS)
+
+
 def varies(tensor: Tensor, back: int) -> bool:
     """Whether the values differ along a dim."""
     return not torch.equal(tensor, tensor.narrow(-back, 0, 1).expand_as(tensor))

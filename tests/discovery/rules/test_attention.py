@@ -158,3 +158,22 @@ def test_a_causal_mask_goes_by_the_order_of_what_parameters_hold() -> None:
     causal = discover(Small(lambda m, x: run(m, x, is_causal=True), **parts), X)
     assert "a causal mask goes by the order of its units" in reasons(causal, "queries[0]")
     assert "order" not in " ".join(reasons(discover(Small(run, **parts), X), "queries[0]"))
+
+
+@pytest.mark.parametrize("by", ["kernel", "baddbmm"])
+def test_a_slope_for_each_head_that_the_forward_pass_makes_locks_heads(by: str) -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        q, k, v = (f(x).unflatten(-1, (m.heads, -1)).transpose(1, 2) for f in (m.q, m.k, m.v))
+        places = torch.arange(x.shape[1], dtype=x.dtype)
+        slopes = (torch.arange(m.heads, dtype=x.dtype) + m.first)[:, None, None] * places
+        if by == "kernel":
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=slopes.expand(-1, 7, -1)[None], scale=0.5)
+        else:
+            q, k, v = (y.reshape(x.shape[0] * m.heads, 7, -1) for y in (q, k, v))
+            scores = slopes[None].expand(x.shape[0], -1, -1, -1).reshape(x.shape[0] * m.heads, 1, 7)
+            mixed = (scores.baddbmm(q, k.mT).softmax(-1) @ v).view(x.shape[0], m.heads, 7, -1)
+        return m.out(mixed.transpose(1, 2).flatten(2))
+
+    parts = {"q": nn.Linear(5, 6), "k": nn.Linear(5, 6), "v": nn.Linear(5, 8), "out": nn.Linear(8, 3)}
+    table = discover(Small(run, heads=2, first=1.0, **parts), X)
+    assert any("a table that the forward pass makes" in reason for reason in reasons(table, "q.weight[0].0"))

@@ -48,6 +48,9 @@ KEPT: dict[type[nn.Module], Callable[[Any], dict[str, str]]] = {
     nn.modules.batchnorm._NormBase: lambda module: {"num_features": "weight[0]"},
     nn.GroupNorm: lambda module: {"num_channels": "weight[0]"},
     nn.Embedding: lambda module: {"num_embeddings": "weight[0]", "embedding_dim": "weight[1]"},
+    nn.Bilinear: lambda module: {
+        "in1_features": "weight[1]", "in2_features": "weight[2]", "out_features": "weight[0]",
+    },
     nn.PReLU: lambda module: {"num_parameters": "weight[0]"},
     nn.MultiheadAttention: _attention,
     nn.Transformer: lambda module: {
@@ -64,7 +67,10 @@ def _around_linear(module: Any) -> dict[str, str]:
     return {"out_features": "base_layer.weight[0]", "in_features": "base_layer.weight[1]"} if linear else {}
 
 
-FOREIGN = {"peft.tuners.lora.layer.LoraLayer": _around_linear}
+FOREIGN: dict[str, Callable[[Any], dict[str, str]]] = {
+    "peft.tuners.lora.layer.LoraLayer": _around_linear,
+    "transformers.pytorch_utils.Conv1D": lambda module: {"nf": "weight[1]", "nx": "weight[0]"},
+}
 """The same for modules of other libraries, by qualified name of the type."""
 
 
@@ -93,18 +99,18 @@ def kept_numbers(model: nn.Module, layouts: Mapping[str, Layout], sizes: Mapping
                 continue
             value = getattr(module, attribute, None)
             expression = _at(prefix, place, layouts)
-            found_size = None if expression is None else size(expression, sizes)
-            if value == 1 and found_size != 1:  # a factor of one unit leaves no trace
+            declared_size = None if expression is None else size(expression, sizes)
+            if value == 1 and declared_size != 1:  # a factor of one unit leaves no trace
                 continue
-            if expression is None or found_size is None or found_size != value:
-                found = "no such dim" if expression is None else f"a dim of {found_size} units"
+            if expression is None or declared_size is None or declared_size != value:
+                wrong = "no such dim" if expression is None else f"a dim of {declared_size} units"
                 raise LayoutError(
                     f"{type(module).__name__}.growkit_sizes says that {attribute} = {value} is the size of "
-                    f"{place}, which is {found}",
+                    f"{place}, which is {wrong}",
                     "'path.to.weight[dim]' or 'path.to.weight[dim].factor', relative to the module, of that size",
                     f"mend growkit_sizes of {type(module).__name__}",
                 )
-            yield Number(prefix + attribute, None, found_size, (expression,), read=False)
+            yield Number(prefix + attribute, None, declared_size, (expression,), read=False)
 
 
 def _at(prefix: str, places: str, layouts: Mapping[str, Layout]) -> Expression | None:

@@ -128,6 +128,7 @@ def _run(
             result = run_model(model, example_inputs, call)
             watch.lock_cuts("slice")
             tracer.note_passages(tensors_in(result), model)
+        tracer.warn_of_caches()
         for tensor in tensors_in(result):
             tracer.leave_output(tensor)
     return tracer, watch.uses, values

@@ -22,8 +22,9 @@ from growkit.discovery.derived import Derived
 from growkit.discovery.rule_table import WHOLE, rule_of
 from growkit.discovery.tied import Scales
 from growkit.nn.contents import qualified_name
+from growkit.nn.places import holders_of
 
-_BUFFER = "register the tensor as a buffer"
+_BUFFER = "register the tensor as a buffer, or clear it if it is a cache"
 _RESHAPING = frozenset({"squeeze_", "unsqueeze_", "t_", "transpose_"})
 """Ops that change the shape of the tensor itself."""
 
@@ -54,6 +55,8 @@ class Tracer(TorchDispatchMode):
         self._noted: list[tuple[list[Tensor], Call]] = []
         """Results of ops that are passages."""
         self._names: dict[int, str] = {}
+        self._plain: dict[int, str] = {}
+        """Where modules keep tensors that are no parameters or buffers, as long as the run has not read them."""
         self._parameters: dict[int, list[Dim]] = {}
         """Dims of each parameter by the address of its storage."""
         self._written: set[int] = set()
@@ -79,22 +82,31 @@ class Tracer(TorchDispatchMode):
         self._hold_plain_tensors(model)
 
     def _hold_plain_tensors(self, model: nn.Module) -> None:
-        """Locks tensors that modules keep as plain attributes, also in lists and dicts: growth does not reach them."""
-        for path, module in model.named_modules():
-            for name, value in vars(module).items():
-                own = name in ("_parameters", "_buffers", "_modules")
-                nested = type(value) in (list, tuple, dict) and not own
-                tensors = tree_leaves(value) if nested and value else [value]
-                for tensor in tensors:
-                    if isinstance(tensor, Tensor) and id(tensor) not in self._known:
-                        known = Known([[self.axes.node(size)] for size in tensor.shape], Nature.CONSTANT)
-                        self._remember(tensor, known)
-                        where = f"{path}.{name}" if path else name
-                        for dim in known.dims:
-                            if dim[0].size != 1:
-                                self.axes.lock(
-                                    dim, Lock("a tensor that is no parameter or buffer has it", where, _BUFFER)
-                                )
+        """Locks tensors that modules keep otherwise, also in lists, dicts and objects: growth does not reach them."""
+        own = ("_parameters", "_buffers", "_modules")
+        kept = [(path, name, value) for path, m in model.named_modules() for name, value in vars(m).items()]
+        for path, holder in holders_of(model):
+            kept += [(path, name, value) for name, value in getattr(holder, "__dict__", {}).items()]
+        for path, name, value in kept:
+            nested = type(value) in (list, tuple, dict) and name not in own
+            for tensor in tree_leaves(value) if nested and value else [value]:
+                if isinstance(tensor, Tensor) and id(tensor) not in self._known:
+                    where = f"{path}.{name}" if path else name
+                    self._remember(tensor, self._outside(tensor, where))
+                    self._plain[id(tensor)] = where
+
+    def _outside(self, tensor: Tensor, where: str) -> Known:
+        """What is known about a tensor that growth does not reach: its axes cannot grow."""
+        known = Known([[] if size == 1 else [self.axes.node(size)] for size in tensor.shape], Nature.CONSTANT)
+        for dim in known.dims:
+            self.axes.lock(dim, Lock("a tensor that is no parameter or buffer has it", where, _BUFFER))
+        return known
+
+    def warn_of_caches(self) -> None:
+        """Notes tensors that modules keep and that the run did not read: they stay as they are."""
+        for where in dict.fromkeys(self._plain.values()):
+            text = f"{where} keeps a tensor that the run did not read: if it is a cache of another size, clear it"
+            self.warnings[text] = None
 
     def enter_input(self, tensor: Tensor) -> None:
         """Says that a tensor is an input of the model."""
@@ -204,6 +216,8 @@ class Tracer(TorchDispatchMode):
             result.zero_()
         inputs = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
         outputs = [x for x in tree_leaves(result) if isinstance(x, Tensor)]
+        for x in inputs if self._plain else ():
+            self._plain.pop(id(x), None)
         self.read |= {self._names[id(x)] for x in inputs if id(x) in self._names}
         self.used.update(map(id, inputs))
         op = func.overloadpacket

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from growkit.growth.journal import Journal
 from growkit.growth.plan import DepthStep, NumberStep, block_path
 from growkit.growth.resolve import container_of
 from growkit.nn.contents import tensors_of
-from growkit.nn.places import slot_of
+from growkit.nn.places import holders_of, slot_of
 
 
 def replace_tensors(
@@ -76,6 +76,7 @@ def insert_blocks(module: nn.Module, step: DepthStep, journal: Journal) -> list[
     """
     container = container_of(module, step.container)
     old = list(container._modules.values())
+    shared = _kept_outside(module, container)
     blocks: list[nn.Module | None] = []
     moved: dict[int, int] = {}
     created: list[tuple[int, int]] = []
@@ -85,7 +86,7 @@ def insert_blocks(module: nn.Module, step: DepthStep, journal: Journal) -> list[
                 source = old[insertion.source]
                 assert source is not None
                 created.append((len(blocks), insertion.source))
-                blocks.append(identity_block(source, insertion.silenced, insertion.bypassed))
+                blocks.append(identity_block(source, insertion.silenced, insertion.bypassed, shared))
         if position < len(old):
             moved[position] = len(blocks)
             blocks.append(old[position])
@@ -98,10 +99,23 @@ def insert_blocks(module: nn.Module, step: DepthStep, journal: Journal) -> list[
     return [(new, moved[source]) for new, source in created]
 
 
+def _kept_outside(module: nn.Module, container: nn.Module) -> list[Any]:
+    """The plain objects that modules outside of the blocks of a container keep: the model has them once."""
+    inside = {id(m) for m in container.modules()}
+    values = [value for m in module.modules() if id(m) not in inside for value in vars(m).values()]
+    kept = {id(holder) for _, holder in holders_of(module) if not isinstance(holder, dict | list | set | deque)}
+    return [value for value in values if id(value) in kept]
+
+
 @torch.no_grad()
-def identity_block(source: nn.Module, silenced: tuple[str, ...], bypassed: tuple[str, ...]) -> nn.Module:
-    """A deep copy of a block that returns its input: `silenced` parameters are zero, `bypassed` modules `Identity`."""
-    block = copy.deepcopy(source)
+def identity_block(
+    source: nn.Module, silenced: tuple[str, ...], bypassed: tuple[str, ...], shared: Iterable[Any] = ()
+) -> nn.Module:
+    """A deep copy of a block that returns its input: `silenced` parameters are zero, `bypassed` modules `Identity`.
+
+    What is `shared`, such as the config of the model, the copy keeps as it is.
+    """
+    block = copy.deepcopy(source, {id(kept): kept for kept in shared})
     for name in silenced:
         block.get_parameter(name).zero_()
     for path in bypassed:

@@ -8,10 +8,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from growkit.axes.expressions import Leaf
 from growkit.axes.patterns import show
 from growkit.discovery.discover import discover
 from growkit.errors import LayoutError
-from tests.discovery.models import Small, X
+from growkit.growth.api import grow
+from tests.discovery.models import Small, X, weight
 
 
 def _kept(model: nn.Module, inputs: object) -> dict[str, tuple[int, str]]:
@@ -102,3 +104,21 @@ def test_an_adapter_around_a_linear_layer() -> None:
     assert kept["a.out_features"] == (4, "a.base_layer.weight[0]")
     assert kept["a.in_features"] == (5, "a.base_layer.weight[1]")
     assert kept["a.lora_A.out_features"] == (2, "a.lora_A.weight[0]")
+
+
+def test_layers_of_other_libraries_by_the_name_of_their_type() -> None:
+    class Conv1D(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.nf, self.nx, self.weight = 6, 5, weight(5, 6)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x @ self.weight
+
+    Conv1D.__module__, Conv1D.__qualname__ = "transformers.pytorch_utils", "Conv1D"
+    table = discover(nn.Sequential(Conv1D(), nn.Linear(6, 2)).double(), X)
+    kept = {number.path: number.sizes for number in table.numbers if number.path.startswith("0.")}
+    assert kept == {"0.nf": (Leaf("0.weight[1]"),), "0.nx": (Leaf("0.weight[0]"),)}
+    model = nn.Sequential(Conv1D(), nn.Linear(6, 2)).double()
+    grow(model, widen={"nf": 9}, example_inputs=X)
+    assert (model[0].nf, model[0].nx, model[1].in_features) == (9, 5, 9)

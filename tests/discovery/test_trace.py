@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -149,3 +150,16 @@ def test_what_nothing_reads_is_no_passage(use: Any, counts: bool) -> None:
 
     model = Small(run, a=nn.Linear(5, 4), b=nn.Linear(4, 2), log=[], total=torch.zeros(()))
     assert ("reduce:var" in passages(discover(model, X), "a.weight[0]")) is counts
+
+
+def test_tensors_in_objects_of_modules_lock_and_caches_that_are_not_read_are_named() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        return m.b(m.a(x) * m.store.gain)
+
+    store = SimpleNamespace(gain=torch.ones(4, dtype=torch.float64), old={"mask": torch.ones(3)})
+    table = discover(Small(run, a=nn.Linear(5, 4), b=nn.Linear(4, 2), store=store), X)
+    (lock,) = table.by_name["a.weight[0]"].locks
+    assert (lock.reason, lock.where) == ("a tensor that is no parameter or buffer has it", "store.gain")
+    assert table.warnings == (
+        "store.old keeps a tensor that the run did not read: if it is a cache of another size, clear it",
+    )

@@ -2,9 +2,11 @@
 
 import gc
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from torch import nn
 from torch.optim import Adam
 
 from growkit import Insert, discover, grow, make_plan
@@ -13,7 +15,7 @@ from growkit.growth.journal import Journal
 from growkit.growth.resolve import resolve
 from growkit.growth.transaction import commit
 from growkit.optim.check import check_optimizer
-from tests.growth.nets import picture, residual, rows, train
+from tests.growth.nets import Branch, picture, residual, rows, train
 
 
 def test_what_was_written_is_listed_and_taken_back() -> None:
@@ -78,3 +80,19 @@ def test_old_tensors_are_freed_one_by_one_without_rollback(rollback: bool, monke
     assert alive == ([2 * count] * count if rollback else [2 * (count - done) for done in range(count)])
     gc.collect()
     assert not any(old() is not None for old in olds)
+
+
+def test_a_new_block_keeps_the_config_of_the_model() -> None:
+    class Configured(Branch):
+        def __init__(self, config: SimpleNamespace):
+            super().__init__(4, 5)
+            self.config, self.own = config, SimpleNamespace(words="its own")
+
+    config = SimpleNamespace(words="of all")
+    model = nn.Sequential(
+        nn.Linear(3, 4), nn.Sequential(Configured(config), Configured(config)), nn.Linear(4, 3)
+    ).double()
+    model.config = config
+    grow(model, deepen={"1": 3}, example_inputs=rows())
+    assert [block.config is config for block in model[1]] == [True] * 3
+    assert len({id(block.own) for block in model[1]}) == 3

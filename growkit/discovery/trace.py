@@ -257,6 +257,9 @@ class Tracer(TorchDispatchMode):
                     self._written.add(tensor.untyped_storage().data_ptr())
                 if op.__name__ in _RESHAPING:
                     self._remember(tensor, known)
+                elif known.nature is Nature.WEIGHT:  # what was read of it before, or is read through views
+                    for dim in self.dims(tensor):
+                        call.lock(dim, "a tensor that is computed from parameters is changed in place")
             else:
                 self._remember(tensor, known)
         return result

@@ -143,6 +143,15 @@ def test_what_is_added_to_all_entries_of_a_weight_locks_what_it_reads() -> None:
     assert reasons(_combined(lambda m: m.w + 0), "a.weight[0]") == []
 
 
+@pytest.mark.parametrize(
+    "use", [lambda m: m.w.clone().tanh_(), lambda m: (2 * m.w).add_(1), lambda m: (2 * m.w).mul_(m.v)]
+)
+def test_a_computed_parameter_that_is_changed_in_place_is_locked(use: Callable[[Small], Tensor]) -> None:
+    table = _combined(use, v=torch.rand(7, 4))
+    for name in ("w[0]", "a.weight[0]"):
+        assert "a tensor that is computed from parameters is changed in place" in reasons(table, name)
+
+
 def test_a_parameter_that_reads_and_scales_in_other_ways_is_locked() -> None:
     table = _combined(lambda m: torch.maximum(m.w, m.v), v=weight(7, 4))
     assert "parameters are combined by maximum" in reasons(table, "w[0]")[0]

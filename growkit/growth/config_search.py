@@ -169,7 +169,8 @@ def unlike(remaining: Collection[Difference], kept: Facts) -> Mapping[str, str]:
     """
     differing = {difference.name for difference in remaining}
     alike = {(_LAYER.sub("*", name), value): name for name, value in kept.items() if name not in differing}
-    found = {d.name: alike.get((_LAYER.sub("*", d.name), d.built)) for d in remaining if isinstance(d.built, tuple)}
+    shapes = [d for d in remaining if isinstance(d.built, tuple) and isinstance(d.kept, tuple)]
+    found = {d.name: alike.get((_LAYER.sub("*", d.name), d.built)) for d in shapes}
     return {name: other for name, other in found.items() if other is not None}
 
 

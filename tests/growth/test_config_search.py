@@ -63,6 +63,7 @@ def test_a_layer_unlike_others_of_its_kind_is_named() -> None:
     difference = Difference("layers.0.up", (7,), (5,))
     assert unlike([difference], {"layers.0.up": (7,), "layers.1.up": (5,)}) == {"layers.0.up": "layers.1.up"}
     assert unlike([difference], {"layers.0.up": (7,), "layers.1.up": (6,)}) == {}
+    assert unlike([Difference("layers.2.up", None, (5,))], {"layers.1.up": (5,)}) == {}
 
 
 def test_entries_are_changed_in_a_copy() -> None:

@@ -1,0 +1,135 @@
+"""Models of transformers grow, and are built anew from their configs: same state, same outputs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import growkit as gk
+from growkit.testing import randomise
+
+transformers = pytest.importorskip("transformers")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+TEXT = {"vocab_size": 37, "max_position_embeddings": 23, "num_hidden_layers": 2}
+GQA = {**TEXT, "hidden_size": 24, "num_attention_heads": 6, "num_key_value_heads": 2, "intermediate_size": 20}
+SPEECH = {
+    "vocab_size": 37, "num_mel_bins": 10, "d_model": 12, "encoder_layers": 2, "decoder_layers": 2,
+    "encoder_attention_heads": 3, "decoder_attention_heads": 3, "encoder_ffn_dim": 20, "decoder_ffn_dim": 22,
+    "max_source_positions": 17, "max_target_positions": 23, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+    "decoder_start_token_id": 1,
+}  # fmt: skip
+CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "GPT2LMHeadModel": ("GPT2Config", {
+        "vocab_size": 37, "n_positions": 23, "n_embd": 12, "n_layer": 2, "n_head": 3, "n_inner": 20}),
+    "LlamaForCausalLM": ("LlamaConfig", GQA),
+    "Qwen3ForCausalLM": ("Qwen3Config", {
+        **GQA, "hidden_size": 20, "head_dim": 8, "num_attention_heads": 5, "num_key_value_heads": 5}),
+    "BertForMaskedLM": ("BertConfig", {
+        **TEXT, "hidden_size": 12, "num_attention_heads": 3, "intermediate_size": 20}),
+    "ViTForImageClassification": ("ViTConfig", {
+        "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 20, "image_size": 12,
+        "patch_size": 4, "num_labels": 5}),
+    "WhisperModel": ("WhisperConfig", SPEECH),
+}  # fmt: skip
+
+
+def make(name: str, **entries: Any) -> tuple[nn.Module, gk.Inputs]:
+    torch.manual_seed(0)
+    kind, given = CONFIGS[name]
+    model = getattr(transformers, name)(getattr(transformers, kind)(**given, **entries))
+    model = randomise(model.double()).eval()
+    tokens = torch.randint(0, 37, (2, 7))
+    match name:
+        case "ViTForImageClassification":
+            return model, gk.Inputs(torch.randn(2, 3, 12, 12).double())
+        case "WhisperModel":
+            features = torch.randn(2, 10, 34).double()
+            return model, gk.Inputs(input_features=features, decoder_input_ids=tokens, use_cache=False)
+        case "BertForMaskedLM":
+            return model, gk.Inputs(tokens)
+    return model, gk.Inputs(tokens, use_cache=False)
+
+
+def widen(model: nn.Module, inputs: gk.Inputs, factors: dict[str, float]) -> dict[str, float]:
+    """Every axis that can grow and whose name matches."""
+    names = [axis.name for axis in gk.discover(model, inputs) if not axis.locked]
+    found = {name: factor for name in names for pattern, factor in factors.items() if re.search(pattern, name)}
+    assert found
+    return found
+
+
+def outputs(model: nn.Module, inputs: gk.Inputs) -> torch.Tensor:
+    with torch.no_grad():
+        return model(*inputs.args, **inputs.kwargs)[0]
+
+
+def assert_reloads(model: Any, inputs: gk.Inputs, before: torch.Tensor) -> None:
+    """From its config, and from its config as a file holds it."""
+    for config in (model.config, type(model.config).from_dict(model.config.to_dict())):
+        other = type(model)(config).double().eval()
+        other.load_state_dict(model.state_dict(), strict=True)
+        torch.testing.assert_close(outputs(other, inputs), before, rtol=0, atol=1e-12 * float(before.abs().max()))
+
+
+FFN = r"c_fc.weight\[1\]|gate_proj.weight\[0\]|intermediate.dense.weight\[0\]|mlp.fc1.weight\[0\]"
+DESCRIBED = [
+    ("GPT2LMHeadModel", {FFN: 1.5}, {"n_inner": (20, 30)}),
+    ("GPT2LMHeadModel", {r"attn.c_proj.weight\[1\]": 2.0, r"c_attn.weight\[1\].0": 2.0},
+     {"n_embd": (12, 24), "n_head": (3, 6)}),
+    ("LlamaForCausalLM", {FFN: 1.5}, {"intermediate_size": (20, 30)}),
+    ("Qwen3ForCausalLM", {FFN: 1.5}, {"intermediate_size": (20, 30)}),
+    ("BertForMaskedLM", {FFN: 1.5}, {"intermediate_size": (20, 30)}),
+    ("BertForMaskedLM", {r"output.dense.weight\[0\]": 2.0, r"query.weight\[0\].0": 2.0},
+     {"hidden_size": (12, 24), "num_attention_heads": (3, 6)}),
+    ("ViTForImageClassification", {r"projection.weight\[0\]": 2.0}, {"hidden_size": (12, 24), "head_dim": (None, 4)}),
+    ("WhisperModel", {r"encoder.*fc1.weight\[0\]": 1.5}, {"encoder_ffn_dim": (20, 30)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "factors", "changes"), DESCRIBED)
+def test_a_grown_model_is_built_from_its_config(
+    name: str, factors: dict[str, float], changes: dict[str, tuple[Any, Any]]
+) -> None:
+    model, inputs = make(name)
+    before = outputs(model, inputs)
+    report = gk.grow(model, widen=widen(model, inputs, factors), example_inputs=inputs)
+    (config,) = report.configs
+    assert config.describes, config.problem
+    assert {n: change for n, change in config.changes.items() if n in changes} == changes
+    assert_reloads(model, inputs, before)
+
+
+def test_a_stream_without_its_heads_is_no_gpt2() -> None:
+    model, inputs = make("GPT2LMHeadModel")
+    given = model.config.to_dict()  # type: ignore[operator, union-attr]
+    report = gk.grow(model, widen=widen(model, inputs, {r"attn.c_proj.weight\[1\]": 2.0}), example_inputs=inputs)
+    assert "c_attn.weight would be 24x72, and is 24x36" in report.configs[0].problem
+    assert model.config.to_dict() == given  # type: ignore[operator, union-attr]
+
+
+@pytest.mark.parametrize("name", ["GPT2LMHeadModel", "LlamaForCausalLM"])
+def test_a_grown_model_is_saved_and_loaded(name: str, tmp_path: Path) -> None:
+    model: Any
+    model, inputs = make(name)
+    before = outputs(model, inputs)
+    gk.grow(model, widen=widen(model, inputs, {FFN: 2.0}), example_inputs=inputs)
+    model.save_pretrained(tmp_path, safe_serialization=True)
+    other = type(model).from_pretrained(tmp_path, dtype=torch.float64).eval()
+    torch.testing.assert_close(outputs(other, inputs), before, rtol=0, atol=1e-12 * float(before.abs().max()))
+
+
+@pytest.mark.parametrize("name", ["GPT2LMHeadModel", "LlamaForCausalLM"])
+def test_a_grown_model_generates_the_same(name: str) -> None:
+    model: Any
+    model, inputs = make(name)
+    tokens = inputs.args[0]
+    options = {"max_new_tokens": 5, "do_sample": False, "pad_token_id": 0, "eos_token_id": None}
+    before = model.generate(tokens, use_cache=True, **options)
+    gk.grow(model, widen=widen(model, inputs, {FFN: 2.0}), example_inputs=inputs)
+    assert torch.equal(model.generate(tokens, use_cache=True, **options), before)

@@ -1,6 +1,6 @@
 """Grows every axis of every model of the zoo, and writes what came of it to docs/zoo.md.
 
-    python benchmarks/zoo.py [NAME ...]
+    python benchmarks/zoo.py [--jobs 2] [NAME ...]
 
 With names of models, prints their part only.
 """
@@ -10,6 +10,7 @@ import contextlib
 import io
 import logging
 import re
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import torch
@@ -78,13 +79,19 @@ def page(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def _quiet() -> None:
+    torch.set_num_threads(1)
+    logging.disable(logging.WARNING)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
-    torch.set_num_threads(1)
-    logging.disable(logging.WARNING)
-    rows = [Row(name) for name in track(options.names or [*ZOO, *FOREIGN], "growing")]
+    names = options.names or [*FOREIGN, *ZOO]
+    with ProcessPoolExecutor(options.jobs, initializer=_quiet) as pool:
+        rows = list(track(pool.map(Row, names), "growing", len(names)))
     if options.names:
         print(page(rows))
     else:

@@ -168,6 +168,47 @@ def _phi3() -> Layouts:
     return _decoder(layers)
 
 
+def _mixtral() -> Layouts:
+    layers = []
+    for i in (0, 1):
+        experts = {
+            f"model.layers.{i}.mlp.gate.weight": f"x{i}:produces m:consumes",
+            # experts are picked by their number, one by one: nothing shows that they are those of the gate
+            f"model.layers.{i}.mlp.experts.gate_up_proj": f"up{i} [f{i}|f{i}]:produces m:consumes",
+            f"model.layers.{i}.mlp.experts.down_proj": f"down{i} m:produces f{i}:consumes",
+        }
+        layers.append(_attention(i) | experts | _norms(i))
+    return _decoder(layers)
+
+
+def _deepseek() -> Layouts:
+    layers = []
+    for i in (0, 1):
+        queries, latent = f"(h{i} [n{i}|(e pair{i})])", f"[c{i}|(e both{i})]"  # neighbours are rotated
+        matrices = {
+            "self_attn.q_a_proj": (f"q{i}", "m"),
+            "self_attn.q_b_proj": (queries, f"q{i}"),
+            "self_attn.kv_a_proj_with_mqa": (latent, "m"),
+            "self_attn.kv_b_proj": (f"(h{i} [n{i}|v{i}])", f"c{i}"),
+            "self_attn.o_proj": ("m", f"(h{i} v{i})"),
+        }
+        inner = {
+            f"model.layers.{i}.self_attn.q_a_layernorm.weight": f"q{i}:gain",
+            f"model.layers.{i}.self_attn.kv_a_layernorm.weight": f"c{i}:gain",
+        }
+        layers.append(_matrices(matrices, f"model.layers.{i}") | inner | _norms(i))
+    mlp = "model.layers.1.mlp"
+    shared = {"gate_proj": ("shared", "m"), "up_proj": ("shared", "m"), "down_proj": ("m", "shared")}
+    experts = {
+        f"{mlp}.gate.weight": "(groups x):produces m:consumes",
+        f"{mlp}.gate.e_score_correction_bias": "(groups x):produces",
+        f"{mlp}.experts.gate_up_proj": "up [f|f]:produces m:consumes",
+        f"{mlp}.experts.down_proj": "down m:produces f:consumes",
+        **_matrices(shared, f"{mlp}.shared_experts"),
+    }
+    return _decoder([*layers, _gated(0), experts])
+
+
 def _falcon() -> Layouts:
     found = {
         "transformer.word_embeddings.weight": "entries:produces m:produces",
@@ -241,8 +282,10 @@ WRITTEN = {
     "Gemma 2": (_gemma2(), (f"model.{UNREAD}",)),
     "Phi-3": (_phi3(), (f"model.{UNREAD}",)),
     "Falcon": (_falcon(), (f"transformer.{UNREAD}",)),
+    "Mixtral": (_mixtral(), (f"model.{UNREAD}",)),
     "T5": (_t5(), ()),
     "Mamba": (_mamba(), ()),
+    "DeepSeek-V3": (_deepseek(), (f"model.{UNREAD}",)),
 }
 
 

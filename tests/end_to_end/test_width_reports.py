@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import growkit as gk
-from growkit.errors import AxisLockedError, NameLookupError, SizeError
+from growkit.errors import AxisLockedError, NameLookupError, PlanError, SizeError
 from growkit.testing import assert_function_preserved, assert_unchanged, randomise
 
 IMAGE = torch.randn(2, 3, 6, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -237,10 +237,14 @@ class RawParameters(nn.Module):
 @pytest.mark.report("R023")
 def test_raw_parameters_are_traced_not_guessed_by_their_size() -> None:
     model = randomise(RawParameters().double())
-    after = grown(model, {"enter.weight[0]": 6}, SEQUENCE)
+    with pytest.raises(PlanError, match="the run never read unused, of 4 units"):  # it may belong to what grows
+        gk.grow(model, widen={"enter.weight[0]": 6}, example_inputs=SEQUENCE)
+    after = copy.deepcopy(model)
+    gk.grow(after, widen={"enter.weight[0]": 6}, example_inputs=SEQUENCE, leave=["unused"])
+    assert_function_preserved(model, after, SEQUENCE)
     assert after.gamma.shape == (6,)
     assert after.position.shape == (1, 5, 6)
-    assert torch.equal(after.unused, model.unused)  # of the same size, but nothing says that it belongs there
+    assert torch.equal(after.unused, model.unused)
     with pytest.raises(AxisLockedError, match="not read in the traced run"):
         gk.grow(model, widen={"unused[0]": 6}, example_inputs=SEQUENCE)
 

@@ -112,7 +112,7 @@ def test_a_plan_for_another_model_changes_nothing() -> None:
     before = run.picture()
     with pytest.raises(PlanError, match="a plan for another model"):
         run.grow(plan)
-    with pytest.raises(PlanError, match="a plan, and widen, deepen, method, multiple_of or seed beside it"):
+    with pytest.raises(PlanError, match="a plan, and widen, deepen, method, multiple_of, seed or leave beside it"):
         run.grow(run.plan(), widen=WIDEN)
     assert run.picture() == before
 

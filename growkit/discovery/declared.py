@@ -20,6 +20,8 @@ from growkit.errors import LayoutError
 def declare(tracer: Tracer, texts: Mapping[str, str]) -> dict[str, Node]:
     """Unifies declared layouts with the traced ones; gives the node of each label.
 
+    A label that is a place of the traced run, such as `first.weight[0]`, is the axis at that place.
+
     Raises:
         LayoutError: no mapping of texts, an unknown tensor, a size that does not fit, or a contradiction.
     """
@@ -31,8 +33,12 @@ def declare(tracer: Tracer, texts: Mapping[str, str]) -> dict[str, Node]:
         )
     layouts = {name: _parse(name, text, tracer) for name, text in _expanded(texts, tracer).items()}
     traced = {name: str(layout) for name, layout in layouts_by_serial(tracer).items()}
-    sizes = _label_sizes(layouts, tracer)
-    labels = {label: tracer.axes.node(size, named=True) for label, size in sizes.items()}
+    places = _places(tracer)
+    sizes = _label_sizes(layouts, tracer, {label: node.size for label, node in places.items()})
+    labels = {
+        label: places[label] if label in places else tracer.axes.node(sizes[label], named=True)
+        for label in dict.fromkeys(axis for layout in layouts.values() for axis in layout.axes())
+    }
     for name, layout in layouts.items():
         for d, (dim, expression) in enumerate(zip(tracer.held[name], layout.dims, strict=True)):
             try:
@@ -108,9 +114,20 @@ def _parse(name: str, text: str, tracer: Tracer) -> Layout:
     return layout
 
 
-def _label_sizes(layouts: Mapping[str, Layout], tracer: Tracer) -> dict[str, int]:
-    """Sizes of the labels, from dims in which one label is unknown."""
-    sizes: dict[str, int] = {}
+def _places(tracer: Tracer) -> dict[str, Node]:
+    """The axes of the run by the places where tensors hold them, `q_proj.weight[0].1` in a composite dim."""
+    found = {}
+    for name, dims in tracer.held.items():
+        for d, dim in enumerate(dims):
+            nodes = leaf_nodes(tracer.axes, dim[0])
+            for position, node in enumerate(nodes):
+                found[f"{name}[{d}]" if len(nodes) == 1 else f"{name}[{d}].{position}"] = node
+    return found
+
+
+def _label_sizes(layouts: Mapping[str, Layout], tracer: Tracer, traced: Mapping[str, int]) -> dict[str, int]:
+    """Sizes of the labels, from what was traced and from dims in which one label is unknown."""
+    sizes = dict(traced)
     open_dims = [
         (name, expression, dim[0].size)
         for name, layout in layouts.items()

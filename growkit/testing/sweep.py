@@ -60,10 +60,11 @@ class Sweep:
     inputs: Any
     factory: Factory | None = None
     """What the model grows by if it cannot grow in place."""
+    layouts: Mapping[str, str] | None = None
     attempts: list[Attempt] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.table = discover(self.model, self.inputs)
+        self.table = discover(self.model, self.inputs, self.layouts)
         self.before = _outputs(self.model, self.inputs)
 
     @property
@@ -196,7 +197,7 @@ def _likeness(axis: Axis) -> tuple[Any, ...]:
 
 def swept(entry: Entry, equal_sizes: bool) -> Sweep:
     """A model of the zoo, all of whose axes were grown, one by one and together."""
-    sweep = Sweep(*entry.make(equal_sizes))
+    sweep = Sweep(*entry.make(equal_sizes), entry.factory, entry.layouts)
     sweep.every_axis()
     for factors in COMBINED:
         sweep.together(factors, 1.5)

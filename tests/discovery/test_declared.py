@@ -135,3 +135,22 @@ def test_a_glob_declares_every_tensor_that_it_fits() -> None:
 def test_globs_that_fit_nothing_or_two_ways_are_refused(layouts: dict[str, str], text: str) -> None:
     with pytest.raises(LayoutError, match=text):
         discover(Layers().double(), X, layouts)
+
+
+def test_a_label_that_is_a_place_of_the_run_is_the_axis_there() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.unread = nn.Parameter(torch.randn(6))
+            self.first, self.heads = nn.Linear(3, 6), nn.Linear(6, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.first(x).unflatten(-1, (2, 3))
+            return self.heads((x * x.mean(-1, keepdim=True)).flatten(-2))
+
+    table = discover(Model(), torch.randn(5, 3), layouts={"unread": "(first.weight[0].0 first.weight[0].1):produces"})
+    assert len(table.by_name) == len(table)
+    assert [leaf.axis for leaf in table.layouts["unread"]] == [leaf.axis for leaf in table.layouts["first.bias"]]
+    assert not any("not read" in lock.reason for axis in table for lock in axis.locks)
+    with pytest.raises(LayoutError, match="gives shape"):
+        discover(Model(), torch.randn(5, 3), layouts={"unread": "first.weight[0].1:produces"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,8 @@ class Entry:
     build: Callable[[Size], tuple[nn.Module, Any]]
     unwanted: tuple[str, ...] = ()
     """Names or globs of axes that nobody would want to grow, beside inputs, outputs and what is fixed."""
+    layouts: Mapping[str, str] | None = None
+    """Layouts to declare, of what only training reads."""
     factory: Factory | None = None
     """What the model grows by if it cannot grow in place: `growkit.grow(..., factory=entry.factory)`."""
 

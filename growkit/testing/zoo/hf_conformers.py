@@ -13,7 +13,7 @@ from transformers.models.seamless_m4t.modeling_seamless_m4t import SeamlessM4TSp
 from transformers.models.seamless_m4t_v2.modeling_seamless_m4t_v2 import SeamlessM4Tv2SpeechEncoder
 
 from growkit.testing.zoo.entry import Entry, Size, either
-from growkit.testing.zoo.hf_speech import stream_heads, stream_width, waveform, waveform_options
+from growkit.testing.zoo.hf_speech import STREAM, stream_heads, stream_width, waveform, waveform_options
 
 Built = tuple[nn.Module, Any]
 
@@ -181,10 +181,13 @@ def granite(size: Size) -> Built:
     return GraniteSpeechCTCEncoder(config), torch.randn(size(2), size(7), size(10))
 
 
+MASK = {"masked_spec_embed": f"{STREAM}:produces"}
+ROTARY_MASK = {"masked_spec_embed": f"({STREAM}.0 [{STREAM}.1|{STREAM}.1]):produces"}
+
 ENTRIES = (
-    Entry("Wav2Vec2-Conformer, relative", wav2vec2_conformer),
-    Entry("Wav2Vec2-Conformer, rotary", wav2vec2_conformer_rotary),
-    Entry("Wav2Vec2-BERT", wav2vec2_bert),
+    Entry("Wav2Vec2-Conformer, relative", wav2vec2_conformer, layouts=MASK),
+    Entry("Wav2Vec2-Conformer, rotary", wav2vec2_conformer_rotary, layouts=ROTARY_MASK),
+    Entry("Wav2Vec2-BERT", wav2vec2_bert, layouts=MASK),
     Entry("FastSpeech2Conformer encoder", fast_speech2),
     Entry("FastSpeech2Conformer encoder, concatenated", fast_speech2_concat),
     Entry("Parakeet encoder", parakeet),

@@ -81,8 +81,11 @@ def whisper(size: Size) -> Built:
     return transformers.WhisperForConditionalGeneration(config), inputs
 
 
+STREAM = "feature_projection.projection.weight[0]"
+MASK = {"masked_spec_embed": f"({STREAM}.0 {STREAM}.1):produces"}
+
 ENTRIES = (
-    Entry("Wav2Vec2", wav2vec2),
-    Entry("Wav2Vec2, pre-norm", wav2vec2_stable),
+    Entry("Wav2Vec2", wav2vec2, layouts=MASK),
+    Entry("Wav2Vec2, pre-norm", wav2vec2_stable, layouts=MASK),
     Entry("Whisper", whisper),
 )

@@ -18,6 +18,7 @@ from growkit.axes.axis import Axis
 from growkit.axes.expressions import Role
 from growkit.discovery.discover import discover
 from growkit.discovery.inputs import run_model
+from growkit.discovery.untouched import untouched
 from growkit.errors import GrowkitError, TieError
 from growkit.growth.api import grow
 from growkit.growth.float64 import float64
@@ -184,8 +185,8 @@ def _relative(old: Tensor, new: Tensor) -> float:
 
 @torch.no_grad()
 def _outputs(model: nn.Module, inputs: Any) -> list[Tensor]:
-    """All tensors that a model gives, in float64 throughout, whatever it casts to."""
-    with float64():
+    """All tensors that a model gives, in float64 throughout, whatever it casts to; caches that it fills are emptied."""
+    with untouched(model), float64():
         return [t.clone() for t in tree_leaves(run_model(model, inputs, None)) if isinstance(t, Tensor)]
 
 

@@ -106,6 +106,30 @@ class Index:
     attribute: str
 
 
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A factor that a parameter or a float takes when an axis grows, so that what depends on the number of units stays.
+
+    With the sums of an `AxisMap`, the factor is (new / old size) ** size * energy ** energy * total ** total.
+    """
+
+    target: Occurrence | str | None
+    """The axis in a parameter, or the path of a float of a module; None if nothing can take the factor."""
+    where: str
+    """Where the factor comes from."""
+    size: float = 0.0
+    energy: float = 0.0
+    total: float = 0.0
+    value: float | None = None
+    """Of a float."""
+
+    def factor(self, size: float, energy: float | None, total: float | None) -> float | None:
+        """The factor for sums of a map; None if one that it needs is none."""
+        if (self.energy and energy is None) or (self.total and total is None):
+            return None
+        return size**self.size * (energy or 1.0) ** self.energy * (total or 1.0) ** self.total
+
+
 @dataclass(frozen=True)
 class Axis:
     """Features in a fixed order that grow together."""
@@ -119,6 +143,9 @@ class Axis:
     locks: tuple[Lock, ...] = ()
     admits: tuple[str, ...] = ()
     """What the axis admits, in words: `multiples of 4 (copy)`."""
+    corrections: tuple[Correction, ...] = ()
+    silent: tuple[Occurrence, ...] = ()
+    """Where new units start at zero: one side of each product of activations that is summed over the axis."""
 
     @property
     def locked(self) -> bool:

@@ -22,6 +22,8 @@ class Role(Enum):
     """Multiplies an activation unit by unit: the weight of a norm, a depthwise kernel."""
     BIAS = "bias"
     """Added right after a gain of the same axis: the bias of a norm."""
+    READOUT = "readout"
+    """A gain right before a tied tensor reads the axis that it writes too: it takes the share of the reading."""
     MEAN = "mean"
     """Running mean of the units."""
     VARIANCE = "variance"

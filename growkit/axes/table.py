@@ -35,6 +35,8 @@ class AxisTable:
     indices: tuple[Index, ...] = ()
     warnings: tuple[str, ...] = ()
     """What the run may not have shown."""
+    shifts: Mapping[str, float] = field(default_factory=dict)
+    """Parameters that are used as a number plus the parameter, and the number."""
     by_name: Mapping[str, Axis] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from growkit.constraints.activation import unscaled_units
-from growkit.constraints.constraint import Constraint, never
+from growkit.constraints.constraint import Constraint, Refusal, never
+from growkit.maps.axis_map import AxisMap
+
+
+def silent_units(axis_map: AxisMap) -> Refusal | None:
+    """Admits maps that change the sum of products by one factor, and new units, which are zero in one of the factors.
+
+    Source: Gesmundo and Maile 2023 (arXiv 2308.06103), section 3.4, with zero queries in place of zero keys.
+    """
+    if axis_map.padded or axis_map.averaged:
+        return Refusal("two activations are contracted over it, of which both would be zero for ever", "new units")
+    if not axis_map.self_dual:
+        return Refusal(
+            "two activations are contracted over it, to which every unit must add in equal measure",
+            f"new units, or copies to a multiple of {axis_map.old_size}",
+        )
+    return None
+
 
 CONSTRAINTS: dict[str, Constraint] = {
     # each head attends on its own, so copies and new heads do not disturb the others; of a head that is zero,
     # queries and keys would have no gradient for ever, each being the other's factor
     "per_head": unscaled_units,
+    "contracted_queries": silent_units,
     "contracted_activations": never("two activations are contracted over it, so copies would count twice in the sum"),
     "softmax": never("a softmax runs over it, so every new unit would take from the old ones"),
     "size_as_number": never("its size enters the computation as a number, such as the temperature 1/sqrt(size)"),

@@ -1,9 +1,13 @@
-"""Norms: statistics over the units of an axis, or of each unit over the batch."""
+"""Norms: statistics over the units of an axis, or of each unit over the batch.
+
+A statistic that changes by one factor for all activations is put right by the gain and eps of the norm: these factors
+are the corrections of the axis. Here is said for which maps there is such a factor.
+"""
 
 from __future__ import annotations
 
 from growkit.constraints.activation import unscaled_units
-from growkit.constraints.constraint import Constraint, Refusal
+from growkit.constraints.constraint import Constraint, Refusal, anything
 from growkit.maps.axis_map import AxisMap
 
 
@@ -22,10 +26,45 @@ def uniform_copies(axis_map: AxisMap) -> Refusal | None:
     )
 
 
+def even_squares(axis_map: AxisMap) -> Refusal | None:
+    """Admits maps that change the mean square of the units by one factor: new units only if they are zero.
+
+    Source: Zhang and Sennrich 2019, Root Mean Square Layer Normalization (arXiv 1910.07467), eq. 4.
+    """
+    if axis_map.self_dual and (not axis_map.has_new or axis_map.padded or axis_map.averaged):
+        return None
+    return Refusal(
+        "a norm takes the mean of squares over it, to which every unit must add in equal measure, and new ones nothing",
+        f"method 'zero_pad' or 'isometric', or 'copy' to a multiple of {axis_map.old_size}",
+    )
+
+
+def even_variance(axis_map: AxisMap) -> Refusal | None:
+    """Admits equally many copies of every unit, beside units that are their mean."""
+    if axis_map.averaged and axis_map.self_dual and set(axis_map.expand) <= {0.0, 1.0}:
+        return None
+    refusal = uniform_copies(axis_map)
+    return refusal and Refusal(refusal.reason, f"{refusal.admitted}; or 'mean_pad' to any size, if it is admitted here")
+
+
+def even_sum(axis_map: AxisMap) -> Refusal | None:
+    """Admits maps that change the sum over the units by one factor."""
+    if axis_map.self_dual and axis_map.total is not None and (not axis_map.has_new or axis_map.padded or axis_map.averaged):
+        return None
+    return Refusal(
+        "a sum is taken over it, to which every unit must add in equal measure, and new ones nothing",
+        f"method 'copy' to a multiple of {axis_map.old_size}",
+    )
+
+
 CONSTRAINTS: dict[str, Constraint] = {
-    "layer_norm": uniform_copies,
-    "rms_norm": uniform_copies,
+    "layer_norm": even_variance,
+    "rms_norm": even_squares,
+    "mean_square": even_squares,
+    "sum": even_sum,
     "reduce:mean": uniform_copies,
+    # of each unit alone on its way to a sum, or of all units at once
+    "statistic": anything,
     # channels inside each group; whole groups have statistics of their own (Wu and He 2018, arXiv 1803.08494, eq. 4)
     "group_norm": uniform_copies,
     "norm_groups": unscaled_units,

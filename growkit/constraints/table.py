@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import isclose
 from types import MappingProxyType
 
-from growkit.axes.axis import Axis, Lock, Passage
+from growkit.axes.axis import Axis, Correction, Lock, Passage
 from growkit.axes.expressions import Role
 from growkit.axes.reading import BESIDE_OTHERS
 from growkit.axes.table import AxisTable
@@ -50,6 +51,32 @@ def refusals(axis: Axis, axis_map: AxisMap) -> Iterator[tuple[Passage, Refusal]]
         refusal = (interface.new_behind if outermost else constraint_of(passage.kind))(axis_map)
         if refusal is not None:
             yield passage, refusal
+    if axis_map.averaged and not any(passage.kind == "centred" for passage in axis.passages):
+        places = [passage for passage in axis.passages if passage.kind == "uncentred"]
+        where = (places or [*axis.passages, Passage("uncentred", axis.name)])[0]
+        yield where, Refusal("units that are the mean of others would be read here, not behind a layer norm", "")
+    if axis_map.averaged and any(o.role is Role.PRODUCES and o.factor is not None for o in axis.occurrences):
+        yield (
+            Passage("uncentred", axis.name),
+            Refusal("it shares a dim of a parameter with other axes, over which no mean of its units can be taken", ""),
+        )
+    for correction in axis.corrections:
+        factor = correction_factor(correction, axis_map)
+        if factor is None or (correction.target is None and not isclose(factor, 1.0, rel_tol=1e-12)):
+            yield (
+                Passage("correction", correction.where),
+                Refusal(
+                    "its size enters the computation as a factor that no parameter can take over", _UNCHANGED
+                ),
+            )
+
+
+_UNCHANGED = "methods that leave this factor at 1, if there are any: multiples by 'copy' for a mean"
+
+
+def correction_factor(correction: Correction, axis_map: AxisMap) -> float | None:
+    """The factor that the target of a correction takes if its axis grows by this map."""
+    return correction.factor(axis_map.new_size / axis_map.old_size, axis_map.energy, axis_map.total)
 
 
 _UNMADE = Lock(
@@ -67,6 +94,8 @@ def admits(axis: Axis) -> tuple[str, ...]:
     found: dict[str, list[str]] = {}
     for name, method in METHODS.items():
         for words, size in sizes.items():
+            if name == "mean_pad" and size % axis.size == 0:  # nothing but copies
+                continue
             if not any(refusals(axis, method.make(axis.size, size, ""))):
                 found.setdefault(words, []).append(name)
                 break

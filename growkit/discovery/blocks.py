@@ -30,7 +30,8 @@ class Flow:
     """How tensors of one run came about: by which ops, and out of which modules."""
 
     def __init__(self) -> None:
-        self._ops: list[Op] = []
+        self.ops: list[Op] = []
+        self.outputs: list[Value] = []
         self._written: dict[int, list[int]] = {}
         """Numbers of the ops that wrote each tensor."""
         self._sharing: dict[int, set[int]] = {}
@@ -43,9 +44,9 @@ class Flow:
 
     def op(self, call: Call, inputs: Iterable[Tensor], outputs: Iterable[Tensor], written: Iterable[Tensor]) -> None:
         """Notes one op; `written`: operands that it writes in place."""
-        number, made = len(self._ops), list(outputs)
+        number, made = len(self.ops), list(outputs)
         arguments = tree_map_only(Tensor, self._value, call.arguments)
-        self._ops.append(Op(call.op, call.where, arguments, tuple(map(id, made))))
+        self.ops.append(Op(call.op, call.where, arguments, tuple(map(id, made))))
         for tensor in (*inputs, *made):
             self._shown[id(tensor)] = (tensor.dtype, tensor.shape)
             self._sharing.setdefault(tensor.untyped_storage().data_ptr(), set()).add(id(tensor))
@@ -55,9 +56,13 @@ class Flow:
         for tensor_id in changed:
             self._written.setdefault(tensor_id, []).append(number)
 
+    def output(self, tensor: Tensor) -> None:
+        """Notes a result of the model."""
+        self.outputs.append(self._value(tensor))
+
     def enter(self) -> None:
         """Notes that a module is called."""
-        self._entered.append(len(self._ops))
+        self._entered.append(len(self.ops))
 
     def leave(self, path: str, inputs: Any, result: Any) -> None:
         """Notes the end of the call of a module."""
@@ -86,7 +91,7 @@ class Flow:
                 own = {
                     i: name.removeprefix(path + ".") for i, name in parameters.items() if name.startswith(path + ".")
                 }
-                identity = Identity(self._ops, run.start, frozenset(run.inputs), own, self._shown.__getitem__)
+                identity = Identity(self.ops, run.start, frozenset(run.inputs), own, self._shown.__getitem__)
                 residual, tail, summed = self._ending(path, identity, result)
                 silenced, obstacle = self._silenced(identity, summed, before) if residual else ((), "")
                 ordered = tuple(name for name in own.values() if name in silenced)
@@ -106,8 +111,8 @@ class Flow:
 
     def _source(self, value: Value) -> Value:
         """What a value was before copies of it."""
-        while value.number >= 0 and self._ops[value.number].name in SAME:
-            value = self._ops[value.number].arguments["self"]
+        while value.number >= 0 and self.ops[value.number].name in SAME:
+            value = self.ops[value.number].arguments["self"]
         return value
 
     def _ending(self, path: str, identity: Identity, result: Value) -> tuple[bool, tuple[str, ...], Value]:

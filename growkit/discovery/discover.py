@@ -14,12 +14,15 @@ from growkit.axes.reading import leaf_nodes, settle
 from growkit.axes.table import AxisTable
 from growkit.constraints.table import annotate
 from growkit.discovery import rules as rules  # enters the rules in their table
+from growkit.discovery.averages import note_averages
 from growkit.discovery.bookkeeping import kept_numbers
+from growkit.discovery.corrections import corrections, places_of, rename_passages, shifted_parameters
 from growkit.discovery.counts import declared_counts, declared_indices, tried_counts
 from growkit.discovery.declared import declare, open_locks
 from growkit.discovery.inputs import CallModel, run_model, tensors_in
 from growkit.discovery.numbers import Numbers, attributes_in
 from growkit.discovery.readers import Uses
+from growkit.discovery.scaling import Scaling
 from growkit.discovery.sizes import SizeWatch
 from growkit.discovery.summary import build_axes, layouts_by_serial, lock_doubtful
 from growkit.discovery.taint import Attribute, HashableSizeInt, SizeInt, tainted
@@ -70,9 +73,20 @@ def discover(
     vouched = {axes.root(leaf).serial for node in labels.values() for leaf in leaf_nodes(axes, node)}
     lock_doubtful(model, tracer, vouched)
 
+    scaling = Scaling(tracer.graph(), model, {key: numbers.factor(*found) for key, found in tracer.numbers.items()})
+    rename_passages(axes, scaling.resolved)
+    note_averages(scaling.graph)
+    shifts = shifted_parameters(scaling.graph, axes)
+    settle(axes)
     by_serial = layouts_by_serial(tracer, vouched)
     label_of = {axes.root(node).serial: label for label, node in labels.items()}
     found, names = build_axes(tracer, by_serial, label_of)
+    corrected, silent = corrections(scaling, places_of(axes, tracer.held), tracer.scales.silent)
+    serials = {name: int(serial) for serial, name in names.items()}
+    found = [
+        replace(axis, corrections=corrected.get(serials[axis.name], ()), silent=silent.get(serials[axis.name], ()))
+        for axis in found
+    ]
     named = {tensor: layout.rename(names) for tensor, layout in by_serial.items()}
     table = AxisTable(
         tuple(found),
@@ -85,6 +99,7 @@ def discover(
         unreached=tuple(name for name, dims in tracer.held.items() if dims and name not in tracer.read),
         unread=tuple(name for name, p in model.named_parameters() if p.dim() and name not in tracer.read),
         warnings=tuple(tracer.warnings),
+        shifts=shifts,
     )
     renamed = [
         replace(n, sizes=tuple(rename(size, names) for size in n.sizes))
@@ -102,7 +117,8 @@ def discover(
     blocks = tuple(tracer.flow.blocks(model, axes_of))
     declared = tuple(declared_counts(model))
     sized = {number.path for number in all_numbers} | {count.path for count in declared}
-    used = {a.path for origin in uses.origins() for a in attributes_in(origin)}
+    origins = [*uses.origins(), *(origin for powers, _ in tracer.numbers.values() for origin, _ in powers)]
+    used = {a.path for origin in origins for a in attributes_in(origin)}
     return annotate(
         replace(
             table,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from itertools import islice, product
 
 from growkit.axes.axis import Equality, Lock, Number, Passage
@@ -12,6 +13,7 @@ from growkit.discovery.call import DECLARE, OTHERS
 from growkit.discovery.comparisons import bounded, stays
 from growkit.discovery.polynomials import Polynomial
 from growkit.discovery.readers import Use, Uses
+from growkit.discovery.size_floats import Powers
 from growkit.discovery.taint import Attribute, Comparison, Computed, Literal, Origin, SizeOf
 
 KEEP = "let the module keep the size in an int attribute, or take it from a tensor's shape"
@@ -59,6 +61,19 @@ class Numbers:
             elif held:
                 reason = f"its size {attribute.path} is also the size of something that no parameter holds"
                 self._lock(held, Lock(reason, attribute.path, OTHERS))
+        return found
+
+    def factor(self, powers: Powers, where: str) -> dict[tuple[str, int], Fraction]:
+        """The exponents that a number made of sizes has in the sizes of axes, by ("size", axis)."""
+        found: dict[tuple[str, int], Fraction] = {}
+        for origin, power in powers:
+            size = self._value(origin, certain=False)
+            if size is None or len(size) != 1:
+                self._number(self._axes_of(origin), where)
+                continue
+            for serial in next(iter(size)):
+                key = ("size", serial)
+                found[key] = found.get(key, Fraction(0)) + Fraction(power).limit_denominator(64)
         return found
 
     def _solve(self, uses: Iterable[Use]) -> None:

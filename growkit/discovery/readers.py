@@ -263,12 +263,25 @@ def _arange(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) 
     return [(end, run.dims(result)[0]) for end in ends if plain(end) == result.numel()]
 
 
+def temperature(run: Run, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[tuple[int, Dim]]:
+    """The size by whose root the scores of an attention function are divided, unless it is given a scale."""
+    if name == "multi_head_attention_forward":
+        weight, heads = kwargs.get("out_proj_weight", args[11] if len(args) > 11 else None), args[4]
+        if isinstance(weight, Tensor):
+            try:
+                split = run.tracer.axes.split_dim(run.dims(weight)[1], plain(as_int(heads)))[1]
+            except Irreconcilable:  # attention itself locks the axis
+                return
+            yield prod(node.size for node in split), split
+    elif (args[6] if len(args) > 6 else kwargs.get("scale")) is None:
+        query = args[0] if args else kwargs["query"]
+        yield query.shape[-1], run.dims(query)[-1]
+
+
 def _attention(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
     scale = args[6] if len(args) > 6 else kwargs.get("scale")
-    if scale is None:
-        query = args[0] if args else kwargs["query"]
-        where = run.tracer.where("scaled_dot_product_attention")
-        run.uses.numeric.append((SizeOf(tuple(run.dims(query)[-1])), where))
+    if isinstance(scale, SizeInt):
+        run.uses.numeric.append((scale.origin, run.tracer.where("scaled_dot_product_attention")))
     return ()
 
 
@@ -285,7 +298,6 @@ def _multi_head_attention(run: Run, args: Sequence[Any], kwargs: dict[str, Any],
     if parts is not None and parts.join is Join.CONCAT:  # keys have the dims of values
         size = Computed("*", Literal(3), SizeOf(tuple(inner)))
         run.uses.sizes.append(Use(size, run.dims(packed)[0], run.tracer.where("multi_head_attention")))
-    run.uses.numeric.append((SizeOf(tuple(split[1])), run.tracer.where("multi_head_attention")))
     return [(width, stream), (heads, split[0])]
 
 

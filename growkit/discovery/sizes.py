@@ -14,7 +14,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from growkit.axes.node import Dim
-from growkit.discovery.readers import READERS, Run, Use, Uses
+from growkit.discovery.readers import READERS, Run, Use, Uses, temperature
+from growkit.discovery.size_floats import Powers, SizeFloat
+from growkit.discovery.size_floats import plain as plain_float
 from growkit.discovery.taint import Comparison, Literal, Origin, SizeInt, SizeOf, as_int, origin_of, plain, tracked
 from growkit.discovery.trace import Tracer
 
@@ -23,6 +25,8 @@ _NUMERIC = {
     "multiply", "fill", "clamp", "tensor", "as_tensor", "scalar_tensor", "full_like", "where", "masked_fill", "lt",
     "le", "gt", "ge", "eq", "ne", "remainder", "fmod",
 }  # fmt: skip
+_FACTORS = {"mul", "rmul", "imul", "multiply", "div", "truediv", "rtruediv", "itruediv", "true_divide", "rdiv", "divide"}
+"""Functions that multiply or divide by the numbers that they are given."""
 _VALUES_READ = {"tolist", "numpy", "__array__"}
 _CUT_INSIDE = {
     "glu", "lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "multi_head_attention_forward",
@@ -53,13 +57,18 @@ class SizeWatch(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         self.lock_cuts("slice")
+        name = getattr(func, "__name__", str(func))
+        plain_name = name.strip("_")
+        factors = self._factors(plain_name, args, kwargs)
         self._inside = True
         try:
-            result = func(*args, **kwargs)
+            with self.tracer.expecting(factors) as unseen:
+                result = func(*args, **kwargs)
         finally:
             self._inside = False
+        if plain_name in _FACTORS or len(unseen) == len(factors):
+            self._lost(unseen)
         given = tree_leaves((args, kwargs))
-        name = getattr(func, "__name__", str(func))
         if name not in _SIZES or isinstance(result, Tensor):  # to ask for a shape or dtype is not to read a tensor
             self.tracer.used.update(id(x) for x in given if isinstance(x, Tensor))
         if isinstance(result, (torch.Size, tuple, int)) and not isinstance(result, bool) and name in _SIZES:
@@ -76,16 +85,44 @@ class SizeWatch(TorchFunctionMode):
                 if size >= 0:
                     fits = size == prod(node.size for node in dim)
                     self.uses.sizes.append(Use(origin_of(value) if fits else Literal(size), dim, where))
-        elif name.strip("_").removeprefix("i") in _NUMERIC or name.strip("_") in _NUMERIC:
+        elif plain_name in _FACTORS:
+            pass
+        elif plain_name.removeprefix("i") in _NUMERIC or plain_name in _NUMERIC:
             self.uses.numeric += [(value.origin, where) for value in sizes]
         else:
             self.uses.unexplained += [(value.origin, where) for value in sizes]
+        if plain_name not in _FACTORS:
+            self._lost(x.powers for x in given if isinstance(x, SizeFloat))
         if reader or name in _CUT_INSIDE:
             self.tracer.cuts.clear()
         self.lock_cuts(name)
         if name in _VALUES_READ and isinstance(args[0], Tensor):
             self.tracer.warn_of_values(args[0], where)
         return result
+
+    def _factors(self, name: str, args: Any, kwargs: Any) -> list[tuple[float, Powers]]:
+        """The numbers made of sizes by which a function may multiply or divide, and what they are made of."""
+        if name in _FACTORS:
+            given = tree_leaves((args, kwargs))
+            floats = [x for x in given if isinstance(x, SizeFloat)]
+            return [
+                *((plain_float(x), x.powers) for x in floats),
+                *((float(plain(x)), ((x.origin, 1.0),)) for x in given if isinstance(x, SizeInt)),
+            ]
+        if name in ("scaled_dot_product_attention", "multi_head_attention_forward"):
+            given = args[6] if len(args) > 6 else kwargs.get("scale")
+            found = [(given, given.powers)] if isinstance(given, SizeFloat) else []
+            found += [
+                (float(size) ** -0.5, ((SizeOf(tuple(dim)), -0.5),))
+                for size, dim in temperature(Run(self.tracer, self.uses), name, args, kwargs)
+            ]
+            # some kernels scale queries and keys by the root of it
+            return [(f**p, tuple((o, q * p) for o, q in powers)) for f, powers in found for p in (1.0, 0.5)]
+        return []
+
+    def _lost(self, found: Iterable[Powers]) -> None:
+        where = self.tracer.where("size as a number")
+        self.uses.numeric += [(origin, where) for powers in found for origin, _ in powers]
 
     def lock_cuts(self, name: str) -> None:
         """Locks what was cut out of axes by numbers that were not seen."""

@@ -159,7 +159,7 @@ def _kind(
         return "fixed"
     if head:
         return "heads"
-    if (beside_head and Role.CONSUMES in roles) or "contracted_activations" in passages:
+    if (beside_head and Role.CONSUMES in roles) or passages & {"contracted_activations", "contracted_queries"}:
         return "head_dim"
     if "residual" in passages:
         return "stream"

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from torch import nn
 
 from growkit.axes.node import Node
+from growkit.discovery.size_floats import Powers, SizeFloat, followed_square_roots, size_float
 from growkit.nn.places import change_ints
 
 
@@ -84,6 +85,18 @@ def _as_number(origin: Origin) -> None:
         listener.as_number(origin)
 
 
+def _lost(powers: Powers) -> None:
+    for origin, _ in powers:
+        _as_number(origin)
+
+
+def square_root(value: Any) -> Any:
+    """The square root of a size, or of a float made of sizes; None for other numbers."""
+    if isinstance(value, SizeInt):
+        value = value.as_float()
+    return value**0.5 if isinstance(value, SizeFloat) else None
+
+
 def _compared(sign: str, left: SizeInt, right: float) -> None:
     listener = _listener.get()
     if not isinstance(right, int):
@@ -113,10 +126,14 @@ class SizeInt(int):
         return plain(self) != 0
 
     def __truediv__(self, other: Any) -> Any:
-        return float(self) / other
+        return self.as_float() / (other.as_float() if isinstance(other, SizeInt) else other)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return other / float(self)
+        return other / self.as_float()
+
+    def as_float(self) -> SizeFloat:
+        """The same size as a float that remembers it."""
+        return size_float(float(plain(self)), ((self.origin, 1.0),), _lost)
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -127,7 +144,7 @@ class SizeInt(int):
     def __pow__(self, other: Any, modulo: None = None) -> Any:  # type: ignore[override]
         if type(other) is int and other >= 0:
             return reduce(operator.mul, [self] * other, 1)
-        return float(self) ** other
+        return self.as_float() ** other
 
     def __rpow__(self, other: Any, modulo: None = None) -> Any:  # type: ignore[override]
         _as_number(self.origin)
@@ -182,7 +199,7 @@ def _arithmetic(sign: str, function: Callable[[int, int], int], reflected: bool)
     def compute(self: SizeInt, other: Any) -> Any:
         if not isinstance(other, int) or isinstance(other, bool):
             if isinstance(other, float):  # the size enters the computation as a number
-                return function(other, float(self)) if reflected else function(float(self), other)  # type: ignore[arg-type]
+                return function(other, self.as_float()) if reflected else function(self.as_float(), other)  # type: ignore[arg-type]
             return NotImplemented
         left, right = (other, self) if reflected else (self, other)
         value = function(plain(left), plain(right))
@@ -237,6 +254,7 @@ def tainted(model: nn.Module, kind: type[SizeInt], listener: Listener) -> Iterat
     change_ints(model, track)
     token = _listener.set(listener)
     try:
-        yield values
+        with followed_square_roots(square_root):
+            yield values
     finally:
         _listener.reset(token)

@@ -2,8 +2,8 @@
 
 Grown by k copies of each unit, what it reads would count k times, and its entries cannot be divided, since it writes
 them too. Where the activation that it reads comes straight out of a norm, the gain and bias of the norm are divided
-instead: they take the role of what consumes the axis, and the tied tensor only produces it. The same holds for the
-weight and bias of a linear layer. Both uses of the tensor then give it gradients divided by k, so moments move exactly.
+instead: the bias takes the role of what consumes the axis, the gain one of its own, and the tied tensor only produces
+it. The same holds for the weight and bias of a linear layer. Both uses of the tensor then give it gradients divided by k, so moments move exactly.
 
 Source: Shen et al. 2022, Staged Training (arXiv 2203.06211), section 3.1: the last norm is halved.
 """
@@ -57,6 +57,8 @@ class Scales:
         self._written: dict[int, _Written] = {}
         self._contracted: list[tuple[Dim, int]] = []
         """Dims of parameters, and the activation that each was contracted with."""
+        self.silent: list[Node] = []
+        """Occurrences beside a tied tensor in which new units of the axis are zero."""
 
     def op(self, call: Call, inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> None:
         """Notes one op."""
@@ -85,7 +87,10 @@ class Scales:
                     if scales:
                         leaf.roles = {Role.PRODUCES: None}
                         for scale in scales:
-                            scale.roles = {Role.CONSUMES: None}
+                            gain = Role.GAIN in scale.roles
+                            scale.roles = {Role.READOUT if gain else Role.CONSUMES: None}
+                            if not gain:  # it would add to what the tied tensor reads
+                                self.silent.append(scale)
 
     def _scales_of(self, axes: Axes, tied: Node) -> list[Node]:
         """What scales everything that the tied tensor reads; empty if something else reads it, or nothing scales it."""

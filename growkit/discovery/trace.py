@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from math import isclose
 from typing import Any
 
 import torch
@@ -19,7 +20,9 @@ from growkit.axes.union_find import Axes
 from growkit.discovery.blocks import Flow
 from growkit.discovery.call import DECLARE, OTHERS, Call, Known, Nature, Unfollowable, bind, written
 from growkit.discovery.derived import Derived
+from growkit.discovery.graph import Graph
 from growkit.discovery.rule_table import WHOLE, rule_of
+from growkit.discovery.size_floats import Powers
 from growkit.discovery.tied import Scales
 from growkit.nn.contents import qualified_name
 from growkit.nn.places import holders_of
@@ -45,6 +48,10 @@ class Tracer(TorchDispatchMode):
         """Pieces of axes that were taken out since the last call of a torch function ended."""
         self.warnings: dict[str, None] = {}
         self.flow, self.scales, self.derived = Flow(), Scales(), Derived()
+        self.numbers: dict[tuple[int, str], tuple[Powers, str]] = {}
+        """Numbers made of sizes that ops were given, by number of the op and name of the argument."""
+        self._expected: list[tuple[float, Powers]] = []
+        self._met: set[int] = set()
         self._known: dict[int, Known] = {}
         self._alive: list[Tensor] = []
         """Every tensor seen, so that no id is used twice."""
@@ -131,6 +138,7 @@ class Tracer(TorchDispatchMode):
     def leave_output(self, tensor: Tensor) -> None:
         """Says that a tensor is a result of the model."""
         self.scales.output(tensor)
+        self.flow.output(tensor)
         known = self._known.get(id(tensor))
         for dim in known.dims if known else ():
             self.axes.note(dim, "output", "output")
@@ -200,10 +208,33 @@ class Tracer(TorchDispatchMode):
         """The dims of a tensor."""
         return self.known(tensor).dims
 
+    def graph(self) -> Graph:
+        """The run as a graph."""
+        return Graph(self.axes, self.flow.ops, self._known.get, self._names, self.flow.outputs)
+
     def warn_of_values(self, tensor: Tensor, where: str) -> None:
         """Notes that the run takes values out of a tensor, by which it may branch."""
         if self.known(tensor).nature is Nature.ACTIVATION:
             self.warnings[f"the run branches on values at {where}: other branches were not seen"] = None
+
+    @contextmanager
+    def expecting(self, factors: list[tuple[float, Powers]]) -> Iterator[list[Powers]]:
+        """Inside, ops that are given one of these numbers are noted; gives what the numbers not met were made of."""
+        outer, self._expected, self._met = (self._expected, self._met), factors, set()
+        unseen: list[Powers] = []
+        try:
+            yield unseen
+            unseen += [powers for i, (_, powers) in enumerate(factors) if i not in self._met]
+        finally:
+            self._expected, self._met = outer
+
+    def _note_numbers(self, number: int, arguments: Mapping[str, Any]) -> None:
+        for name, value in arguments.items():
+            if type(value) in (int, float):
+                for i, (expected, powers) in enumerate(self._expected):
+                    if isclose(value, expected, rel_tol=1e-12):
+                        self._met.add(i)
+                        self.numbers[number, name] = powers, self.flow.ops[number].where
 
     def _remember(self, tensor: Tensor, known: Known) -> None:
         self._known[id(tensor)] = known
@@ -226,6 +257,8 @@ class Tracer(TorchDispatchMode):
         call = Call(self.axes, name, arguments, result, where, self.known, self.cuts, self.derived, self._slices)
         changed = written(func, call.arguments)
         self.flow.op(call, inputs, outputs, changed)
+        if self._expected:
+            self._note_numbers(len(self.flow.ops) - 1, call.arguments)
         if inputs:
             self.scales.op(call, inputs, outputs)
         rule: Callable[[Call], Any] | None = rule_of(op)

@@ -22,7 +22,7 @@ class Edit:
     """How one parameter or buffer grows.
 
     `bound`: new entries that are drawn come from the uniform distribution on [-bound, bound]; with None they
-    are zero. `key`: what the draw is keyed by. The same edit gives the value of every tensor that follows the
+    are zero. `key`: what the draw is keyed by. `shift`: the tensor is used as shift + tensor, which is what grows. The same edit gives the value of every tensor that follows the
     parameter (an average of weights), with the same drawn entries.
     """
 
@@ -31,6 +31,7 @@ class Edit:
     shape: tuple[int, ...]
     bound: float | None
     key: str
+    shift: float = 0.0
 
     @property
     def new_entries(self) -> int:
@@ -48,11 +49,15 @@ class Edit:
     @torch.no_grad()
     def value(self, old: Tensor) -> Tensor:
         """The grown tensor. Keeps dtype, device and memory format of `old`; shares no memory with it."""
-        grown = kernels.apply(old, [None if dim is None else (dim.source, dim.value) for dim in self.dims])
+        maps = [None if dim is None else (dim.source, dim.value) for dim in self.dims]
+        grown = kernels.apply(old, maps)
         if old.device.type == "meta":
             return grown
-        # zeros last: an entry that is new in two dims must not be read if either of them says so
-        for fill in (Fill.RANDOM, Fill.ONE, Fill.ZERO):
+        if self.shift:
+            factors = kernels.apply(torch.ones_like(old), maps)
+            grown += self.shift * (factors - 1)
+        # zeros after draws: an entry that is new in two dims must not be read if either of them says so; means last
+        for fill in (Fill.RANDOM, Fill.ONE, Fill.ZERO, Fill.MEAN):
             for number, dim in enumerate(self.dims):
                 positions = () if dim is None else dim.positions(fill)
                 if positions:
@@ -77,10 +82,17 @@ class Edit:
                 grown.narrow(number, first, count).copy_(drawn)
             else:
                 grown.index_copy_(number, torch.tensor(positions, device=grown.device), drawn.to(grown))
+        elif fill is Fill.MEAN:
+            new = torch.tensor(positions, device=grown.device)
+            old = torch.tensor(sorted({*range(grown.shape[number])} - {*positions}), device=grown.device)
+            mean = grown.index_select(number, old).mean(number, keepdim=True)
+            grown.index_copy_(number, new, mean.expand(*grown.shape[:number], count, *grown.shape[number + 1 :]))
         elif in_one_piece:
-            grown.narrow(number, first, count).fill_(fill is Fill.ONE)
+            grown.narrow(number, first, count).fill_((fill is Fill.ONE) - self.shift)
         else:
-            grown.index_fill_(number, torch.tensor(positions, device=grown.device), fill is Fill.ONE)
+            grown.index_fill_(
+                number, torch.tensor(positions, device=grown.device), (fill is Fill.ONE) - self.shift
+            )
 
     def _drawn(self, number: int, count: int, like: Tensor) -> Tensor:
         """Drawn on the CPU in float32 whatever `like` is, so that copies in other dtypes get the same draw."""
@@ -91,7 +103,9 @@ class Edit:
         return torch.empty(shape, dtype=torch.float32).uniform_(-self.bound, self.bound, generator=generator)
 
 
-def edit(name: str, old: Tensor, layout: Layout, dims: Sequence[DimMap | None], key: str) -> Edit:
+def edit(
+    name: str, old: Tensor, layout: Layout, dims: Sequence[DimMap | None], key: str, shift: float = 0.0
+) -> Edit:
     """The edit of one tensor, with the scale of what is drawn.
 
     Weights are drawn as torch's own layers draw them, uniform within 1 / sqrt(fan_in) (He et al. 2015,
@@ -111,7 +125,7 @@ def edit(name: str, old: Tensor, layout: Layout, dims: Sequence[DimMap | None], 
         bound = sqrt(3) * float(old.detach().double().square().mean().sqrt())
     if kernel:  # a gain of one belongs to a norm; the gain of a depthwise convolution is a kernel
         dims = [None if dim is None else _drawn(dim) for dim in dims]
-    return Edit(name, tuple(dims), shape, bound, f"{key}/{name}/{'x'.join(map(str, old.shape))}")
+    return Edit(name, tuple(dims), shape, bound, f"{key}/{name}/{'x'.join(map(str, old.shape))}", shift)
 
 
 def _drawn(dim: DimMap) -> DimMap:

@@ -21,6 +21,7 @@ class Fingerprint:
     tensors: Mapping[str, tuple[int, ...]]
     modules: Mapping[str, str]
     numbers: Mapping[str, int]
+    floats: Mapping[str, float]
 
 
 def fingerprint_of(table: AxisTable) -> Fingerprint:
@@ -32,6 +33,7 @@ def fingerprint_of(table: AxisTable) -> Fingerprint:
         {number_key(n.path, n.index): n.value for n in table.numbers}
         | {count.path: count.value for count in table.counts if count.verdict == "count"}
         | {f"{i.container}.{i.index}.{i.attribute}".removeprefix("."): i.index for i in table.indices},
+        {c.target: c.value for axis in table for c in axis.corrections if isinstance(c.target, str) and c.value},
     )
 
 
@@ -54,6 +56,10 @@ def differences(model: nn.Module, expected: Fingerprint) -> list[str]:
         found = read_number(model, path, int(index) if index else None)
         if found != value:
             found_out.append(f"number {key}: the plan says {value}, the model has {found}")
+    for path, expected_value in expected.floats.items():
+        found = read_number(model, path, None)
+        if found != expected_value:
+            found_out.append(f"float {path}: the plan says {expected_value}, the model has {found}")
     return found_out
 
 

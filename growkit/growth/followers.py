@@ -65,7 +65,7 @@ def grow_follower(follower: Follower, resolved: Resolved, journal: Journal) -> N
     if isinstance(follower, nn.Module):
         for _ in replace_tensors(follower, resolved.edits, journal):
             pass
-        replace_numbers(follower, plan.numbers, journal)
+        replace_numbers(follower, (*plan.numbers, *plan.floats), journal)
         for step in plan.depth:
             insert_blocks(follower, step, journal)
         return

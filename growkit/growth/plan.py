@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from math import prod
 
 from torch import nn
 
+from growkit.axes.expressions import leaves
 from growkit.axes.layouts import Layout
 from growkit.errors import PatternError, PlanError
 from growkit.growth.fingerprint import Fingerprint, check_fingerprint, number_key
 from growkit.growth.typed import read
 from growkit.maps.methods.table import METHODS
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,29 @@ class NumberStep:
     index: int | None
     old: int
     new: int
+
+
+@dataclass(frozen=True)
+class FloatStep:
+    """One float that a module keeps, such as the eps of a norm, and that takes a factor."""
+
+    path: str
+    old: float
+    new: float
+
+
+@dataclass(frozen=True)
+class LeafStep:
+    """One occurrence of a growing axis, leaf `position` of dim `dim` of a tensor, that takes more than its map.
+
+    `factor`: all entries are multiplied by it; `silent`: new units start at zero.
+    """
+
+    tensor: str
+    dim: int
+    position: int
+    factor: float
+    silent: bool
 
 
 @dataclass(frozen=True)
@@ -113,9 +137,9 @@ class Plan:
     """A growth, frozen. Width steps come first, then depth steps.
 
     `layouts`: text of the layout of every tensor that the width steps change; `sizes`: size before of every
-    axis in them. Draws for new units are keyed by `seed`, `growth` (the number of the growth in a run) and
-    the name and old shape of the parameter. `unread`: tensors that the run did not read and that have a size which
-    grows; they grow along if their layouts were declared.
+    axis in them; `shifts`: parameters that are used as a number plus the parameter. Draws for new units are keyed by
+    `seed`, `growth` (the number of the growth in a run) and the name and old shape of the parameter. `unread`: tensors
+    that the run did not read and that have a size which grows; they grow along if their layouts were declared.
     """
 
     width: tuple[WidthStep, ...]
@@ -124,6 +148,9 @@ class Plan:
     layouts: Mapping[str, str]
     sizes: Mapping[str, int]
     fingerprint: Fingerprint
+    floats: tuple[FloatStep, ...] = ()
+    leaves: tuple[LeafStep, ...] = ()
+    shifts: Mapping[str, float] = field(default_factory=dict)
     seed: int = 0
     growth: int = 0
     warnings: tuple[str, ...] = ()
@@ -204,6 +231,7 @@ class Plan:
             + ", ".join(f"{i.position} (like block {i.source})" for i in s.insertions)
             for s in self.depth
         ]
+        rows += [f"  {f.path}: {f.old:g} -> {f.new:g}" for f in self.floats]
         rows += [f"  warning: {warning}" for warning in self.warnings]
         return "\n".join(["plan:", *rows])
 
@@ -230,6 +258,13 @@ def _contradictions(plan: Plan) -> Iterator[str]:
     for number in plan.numbers:
         if plan.fingerprint.numbers.get(number_key(number.path, number.index)) != number.old:
             yield f"the number {number.path!r} is none of this model"
+    for float_step in plan.floats:
+        if plan.fingerprint.floats.get(float_step.path) != float_step.old:
+            yield f"the float {float_step.path!r} is none of this model"
+    for leaf in plan.leaves:
+        dims = Layout.parse(plan.layouts[leaf.tensor]).dims if leaf.tensor in plan.layouts else ()
+        if not (0 <= leaf.dim < len(dims) and 0 <= leaf.position < len(list(leaves(dims[leaf.dim])))):
+            yield f"the step {leaf} is none of this model"
     known = {*plan.fingerprint.tensors, *plan.fingerprint.modules}
     for depth in plan.depth:
         if depth.new != depth.old + len(depth.insertions):

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from growkit.axes.table import AxisTable
 from growkit.errors import PlanError
 from growkit.growth.arguments import check_mapping
+from growkit.growth.corrections import float_steps, leaf_steps
 from growkit.growth.depth import Deepen, depth_steps, depth_warnings
 from growkit.growth.fingerprint import fingerprint_of
 from growkit.growth.leave import check_left
@@ -63,6 +64,9 @@ def make_plan(
         width=width,
         depth=depth,
         numbers=number_steps(axes, width),
+        floats=float_steps(axes, width),
+        leaves=leaf_steps(axes, width),
+        shifts={name: shift for name, shift in axes.shifts.items() if name in layouts},
         layouts=layouts,
         sizes={axis.name: axis.size for axis in axes if axis.name in involved},
         fingerprint=fingerprint_of(axes),

@@ -14,7 +14,7 @@ from growkit.axes.layouts import Layout
 from growkit.growth.edits import Edit
 from growkit.growth.fingerprint import read_number
 from growkit.growth.journal import Journal
-from growkit.growth.plan import DepthStep, NumberStep, block_path
+from growkit.growth.plan import DepthStep, FloatStep, NumberStep, block_path
 from growkit.growth.resolve import container_of
 from growkit.nn.contents import tensors_of
 from growkit.nn.places import holders_of, slot_of
@@ -56,14 +56,15 @@ def replace_tensors(
         yield name, old, new
 
 
-def replace_numbers(module: nn.Module, steps: tuple[NumberStep, ...], journal: Journal) -> None:
-    """Brings the ints that modules keep in line with what has grown."""
+def replace_numbers(module: nn.Module, steps: Iterable[NumberStep | FloatStep], journal: Journal) -> None:
+    """Brings the numbers that modules keep in line with what has grown."""
     for step in steps:
-        place = step.path if step.index is None else f"{step.path}[{step.index}]"
+        index = step.index if isinstance(step, NumberStep) else None
+        place = step.path if index is None else f"{step.path}[{index}]"
         _write(module, place, step.new, journal)
 
 
-def _write(root: nn.Module, path: str, value: int, journal: Journal) -> None:
+def _write(root: nn.Module, path: str, value: float, journal: Journal) -> None:
     holder, step, written = slot_of(root, path, value)
     journal.put(holder, step, written)
 

@@ -12,7 +12,7 @@ from growkit.errors import DepthError, PlanError
 from growkit.growth.edits import Edit, edit
 from growkit.growth.fingerprint import check_fingerprint
 from growkit.growth.plan import DepthStep, Plan, block_path
-from growkit.maps.lifting import GrownAxis, lift
+from growkit.maps.lifting import Change, GrownAxis, lift
 from growkit.maps.methods.table import method
 from growkit.nn.contents import aliases_of, tensors_of
 
@@ -54,9 +54,14 @@ def resolve(plan: Plan, model: nn.Module) -> Resolved:
                 f"the shape of the tensor, {tuple(tensor.shape)}",
                 "make the plan anew from this model",
             )
-        dims = [lift(dim, plan.sizes, grown) for dim in layout.dims]
+        changes = {(s.dim, s.position): Change(s.factor, s.silent) for s in plan.leaves if s.tensor == name}
+        dims = [
+            lift(dim, plan.sizes, grown, {at: change for (number, at), change in changes.items() if number == d})
+            for d, dim in enumerate(layout.dims)
+        ]
         if any(dim is not None for dim in dims):
-            edits[name] = edit(name, tensor, layout, dims, f"{plan.seed}/{plan.growth}")
+            shift = plan.shifts.get(name, 0.0)
+            edits[name] = edit(name, tensor, layout, dims, f"{plan.seed}/{plan.growth}", shift)
     for depth in plan.depth:
         _check_blocks(model, depth)
     return Resolved(plan, edits, aliases_of(model))

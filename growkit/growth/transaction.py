@@ -53,7 +53,7 @@ def commit(
         for optimizer, checked in optimizers:
             reports = move_state(optimizer, checked, resolved.edits[name], old, new, new_state, journal)
             changes.slots[now] = changes.slots.get(now, ()) + reports
-    replace_numbers(model, resolved.plan.numbers, journal)
+    replace_numbers(model, (*resolved.plan.numbers, *resolved.plan.floats), journal)
     sources: dict[nn.Parameter, nn.Parameter] = {}
     names = [name for name, _ in model.named_parameters()] + [name for name, _ in model.named_buffers()]
     for step in resolved.plan.depth:

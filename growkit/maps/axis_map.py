@@ -29,6 +29,7 @@ _VALUE: dict[Role | None, Callable[[float, float], float]] = {
     Role.CONSUMES: lambda m, n: n,
     Role.GAIN: lambda m, n: 1.0,
     Role.BIAS: lambda m, n: m,
+    Role.READOUT: lambda m, n: n / m if m else 0.0,
     Role.MEAN: lambda m, n: m,
     Role.VARIANCE: lambda m, n: m * m,
     None: lambda m, n: 1.0,
@@ -38,6 +39,7 @@ _GRADIENT: dict[Role | None, Callable[[float, float], float]] = {
     Role.CONSUMES: lambda m, n: m,
     Role.GAIN: lambda m, n: n * m,
     Role.BIAS: lambda m, n: n,
+    Role.READOUT: lambda m, n: m * m,
 }
 
 
@@ -46,7 +48,8 @@ class AxisMap:
     """A map from `old_size` units to `len(source)` units.
 
     `source`, `expand`, `contract`: one entry per new unit; new units have source -1 and scales 0. With `padded`, new
-    units carry zero at first, so that their readers are free; else they carry anything, and their readers are zero.
+    units carry zero at first, so that their readers are free; with `averaged` they carry the mean of the units, which
+    a layer norm makes zero; else they carry anything, and their readers are zero.
 
     Law: for every old unit, the sum of expand * contract over its copies is 1.
 
@@ -60,6 +63,7 @@ class AxisMap:
     expand: tuple[float, ...]
     contract: tuple[float, ...]
     padded: bool = False
+    averaged: bool = False
 
     def __post_init__(self) -> None:
         if not len(self.source) == len(self.expand) == len(self.contract):
@@ -99,7 +103,9 @@ class AxisMap:
         return cls(size, tuple(range(size)), ones, ones)
 
     @classmethod
-    def copies(cls, old_size: int, source: tuple[int, ...], *, padded: bool = False) -> AxisMap:
+    def copies(
+        cls, old_size: int, source: tuple[int, ...], *, padded: bool = False, averaged: bool = False
+    ) -> AxisMap:
         """Plain copies: expand 1, contract 1 / number of copies; source -1 makes a new unit."""
         counts = Counter(source)
         return cls(
@@ -108,6 +114,7 @@ class AxisMap:
             tuple(0.0 if i == NEW else 1.0 for i in source),
             tuple(0.0 if i == NEW else 1.0 / counts[i] for i in source),
             padded,
+            averaged,
         )
 
     @property
@@ -130,6 +137,35 @@ class AxisMap:
     def uniform(self) -> bool:
         """Whether it only copies, each unit equally often, with equal scales and shares."""
         return not self.has_new and len(set(self.counts)) == len(set(self.expand)) == len(set(self.contract)) == 1
+
+    @cached_property
+    def energy(self) -> float | None:
+        """Sum of squares after growth over that before, the same for all activations; None if there is no such number.
+
+        New units count for nothing: they are zero here, or meet zeros.
+        """
+        return self._total(2)
+
+    @cached_property
+    def total(self) -> float | None:
+        """Sum of the units after growth over that before, as `energy`; units that are averages add to it."""
+        total = self._total(1)
+        return self.new_size / self.old_size if total is not None and self.averaged else total
+
+    @cached_property
+    def self_dual(self) -> bool:
+        """Whether contract is expand / energy: products of activations and their gradients then change by one factor."""
+        energy = self.energy
+        return energy is not None and all(
+            isclose(n * energy, m, rel_tol=1e-12) for m, n in zip(self.expand, self.contract, strict=True)
+        )
+
+    def _total(self, degree: int) -> float | None:
+        totals = [0.0] * self.old_size
+        for unit, scale in zip(self.source, self.expand, strict=True):
+            if unit != NEW:
+                totals[unit] += scale**degree
+        return totals[0] if all(isclose(total, totals[0], rel_tol=1e-12) for total in totals) else None
 
     def value_factors(self, role: Role | None) -> tuple[float, ...]:
         """Factor of each new unit in a tensor where the axis has this role."""
@@ -176,4 +212,5 @@ class AxisMap:
             chain(self.expand, later.expand),
             chain(self.contract, later.contract),
             {m.padded for m in (self, later) if m.has_new} == {True},
+            {m.averaged for m in (self, later) if m.has_new} == {True},
         )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from math import prod
 
 from growkit.axes.expressions import Concat, Expression, Fixed, Leaf, Product, Role, leaves, size
@@ -17,6 +18,14 @@ class GrownAxis:
 
     map: AxisMap
     method: Method
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one occurrence of an axis takes beside its map: a factor, or zeros in new units."""
+
+    factor: float = 1.0
+    silent: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,35 +60,48 @@ def count_new(shape: Sequence[int], dims: Sequence[DimMap | None]) -> int:
     return prod(sizes) - prod(old)
 
 
-def lift(dim: Expression, sizes: Mapping[str, int], grown: Mapping[str, GrownAxis]) -> DimMap | None:
+def lift(
+    dim: Expression,
+    sizes: Mapping[str, int],
+    grown: Mapping[str, GrownAxis],
+    changes: Mapping[int, Change] | None = None,
+) -> DimMap | None:
     """The map of a whole dimension; None if none of its axes grows.
 
     Args:
         dim: the dimension.
         sizes: old size of every axis in it.
         grown: the axes that grow.
+        changes: by the number of the leaf in the dimension.
 
     Law: the position of a product is row-major; factors of a product multiply, and an entry is new if any
     factor is new. Source: Kronecker product of the axis maps.
     """
     if not any(leaf.axis in grown for leaf in leaves(dim)):
         return None
-    return _lift(dim, sizes, grown)
+    return _lift(dim, sizes, grown, changes or {}, count())
 
 
-def _lift(dim: Expression, sizes: Mapping[str, int], grown: Mapping[str, GrownAxis]) -> DimMap:
+def _lift(
+    dim: Expression,
+    sizes: Mapping[str, int],
+    grown: Mapping[str, GrownAxis],
+    changes: Mapping[int, Change],
+    numbers: Iterator[int],
+) -> DimMap:
     match dim:
         case Leaf(axis, role):
-            return _leaf(grown[axis], role) if axis in grown else _unchanged(sizes[axis], role)
+            change = changes.get(next(numbers), Change())
+            return _leaf(grown[axis], role, change) if axis in grown else _unchanged(sizes[axis], role)
         case Fixed(number):
             return _unchanged(number, Role.PRODUCES)
         case Product(factors):
             lifted = _unchanged(1, Role.PRODUCES)
             for factor in factors:
-                lifted = _times(lifted, _lift(factor, sizes, grown))
+                lifted = _times(lifted, _lift(factor, sizes, grown, changes, numbers))
             return lifted
         case Concat(parts):
-            return _join([_lift(part, sizes, grown) for part in parts], size(dim, sizes))
+            return _join([_lift(part, sizes, grown, changes, numbers) for part in parts], size(dim, sizes))
 
 
 def _unchanged(number: int, role: Role | None) -> DimMap:
@@ -88,15 +110,15 @@ def _unchanged(number: int, role: Role | None) -> DimMap:
     return DimMap(number, tuple(range(number)), ones, gradient, (None,) * number)
 
 
-def _leaf(axis: GrownAxis, role: Role | None) -> DimMap:
+def _leaf(axis: GrownAxis, role: Role | None, change: Change) -> DimMap:
     has_gradient = role not in (Role.MEAN, Role.VARIANCE, None)
     fill = axis.method.fills[role] if role is not None and axis.map.has_new else None
     return DimMap(
         axis.map.old_size,
         axis.map.source,
-        axis.map.value_factors(role),
-        axis.map.gradient_factors(role) if has_gradient else None,
-        tuple(fill if unit == NEW else None for unit in axis.map.source),
+        tuple(value * change.factor for value in axis.map.value_factors(role)),
+        tuple(g / change.factor for g in axis.map.gradient_factors(role)) if has_gradient else None,
+        tuple((Fill.ZERO if change.silent else fill) if unit == NEW else None for unit in axis.map.source),
     )
 
 

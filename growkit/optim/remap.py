@@ -12,6 +12,7 @@ from torch import Tensor
 from growkit.errors import OptimizerError
 from growkit.maps.axis_map import NEW
 from growkit.maps.lifting import DimMap, count_new
+from growkit.maps.methods.method import Fill
 from growkit.optim.rules import NEW_STATES, NewState, OptimizerSpec, gradient_factors
 
 Status = Literal["exact", "approximate", "new", "reset"]
@@ -67,10 +68,19 @@ def remap_state(
         if not isinstance(slot, Tensor) or slot.dim() == 0:
             reports.append(SlotReport(key, "exact", ""))
             continue
+        if Fill.MEAN in {fill for dim in grown for fill in dim.fill}:
+            reports.append(SlotReport(key, "approximate", _AVERAGED))
+            continue
         fresh = f"{count_new(slot.shape, dims)} entries are new" if has_new else ""
         status: Status = "approximate" if decay else "new" if has_new else "exact"
         reports.append(SlotReport(key, status, "; ".join(filter(None, (decay, fresh)))))
     return remapped, tuple(reports)
+
+
+_AVERAGED = (
+    "new units are the mean of the old ones, whose gradients then mix; moved as if they did not (the tensors that write "
+    "an axis grown by 'mean_pad')"
+)
 
 
 def _values_move_like_gradients(grown: Sequence[DimMap]) -> bool:

@@ -60,9 +60,11 @@ def nonlinear(call: Call) -> Known | list[Known]:
     known = combine(call, tensors, first.shape, None)
     if known.nature is Nature.WEIGHT:
         return through_function(call, known)
+    power = call.arguments.get("exponent")
+    name = "power" if call.op == "pow" and isinstance(power, int | float) and power > 0 else call.op
     for dim in known.dims:
         if known.nature is Nature.ACTIVATION:
-            call.note(dim, f"pointwise:{call.op}")
+            call.note(dim, f"pointwise:{name}")
     return known
 
 

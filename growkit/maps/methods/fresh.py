@@ -28,6 +28,7 @@ METHOD = Method(
         Role.CONSUMES: Fill.ZERO,
         Role.GAIN: Fill.ONE,
         Role.BIAS: Fill.ZERO,
+        Role.READOUT: Fill.ZERO,
         Role.MEAN: Fill.ZERO,
         Role.VARIANCE: Fill.ONE,
     },

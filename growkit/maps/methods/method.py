@@ -15,6 +15,8 @@ class Fill(Enum):
 
     ZERO = "zero"
     ONE = "one"
+    MEAN = "mean"
+    """The mean of the entries of the old units."""
     RANDOM = "random"
     """Drawn at the scale at which such a layer is initialised."""
 

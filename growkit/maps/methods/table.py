@@ -5,10 +5,12 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from growkit.errors import NameLookupError, nearest
-from growkit.maps.methods import copy, fresh, net2net, zero_pad
+from growkit.maps.methods import copy, fresh, isometric, mean_pad, net2net, zero_pad
 from growkit.maps.methods.method import Method
 
-METHODS = MappingProxyType({m.name: m for m in (copy.METHOD, fresh.METHOD, net2net.METHOD, zero_pad.METHOD)})
+METHODS = MappingProxyType(
+    {m.METHOD.name: m.METHOD for m in (copy, fresh, net2net, zero_pad, mean_pad, isometric)}
+)
 
 
 def method(name: str) -> Method:

@@ -27,6 +27,7 @@ METHOD = Method(
         Role.CONSUMES: Fill.RANDOM,
         Role.GAIN: Fill.ONE,
         Role.BIAS: Fill.ZERO,
+        Role.READOUT: Fill.ONE,
         Role.MEAN: Fill.ZERO,
         Role.VARIANCE: Fill.ONE,
     },

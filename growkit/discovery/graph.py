@@ -1,0 +1,84 @@
+"""The traced run as a graph: which op made each value, which ops read it, and the axes of its dims."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from growkit.axes.node import Dim, Node
+from growkit.axes.reading import leaf_nodes
+from growkit.axes.union_find import Axes
+from growkit.discovery.call import Known, Nature
+from growkit.discovery.identity import Op, Value
+
+PARTIAL = frozenset({"slice", "select", "narrow", "split", "split_with_sizes", "unbind", "index_select"})
+"""Ops whose results hold some entries of their operand."""
+WHOLE = frozenset(
+    {
+        "clone", "alias", "detach", "contiguous", "_to_copy", "lift_fresh", "view", "_unsafe_view", "reshape", "t",
+        "_reshape_alias", "transpose", "permute", "unsqueeze", "squeeze", "expand", "repeat", "flip", "roll",
+        "view_copy",
+    }
+)  # fmt: skip
+"""Ops whose result holds all entries of its operand."""
+
+
+class Graph:
+    """Ops and values of one run, after it. `parameters`: names by tensor."""
+
+    def __init__(
+        self,
+        axes: Axes,
+        ops: Sequence[Op],
+        known: Callable[[int], Known | None],
+        parameters: Mapping[int, str],
+        outputs: Iterable[Value],
+    ):
+        self.axes, self.ops, self.known, self.parameters = axes, ops, known, parameters
+        self.outputs = frozenset(outputs)
+        self._readers: dict[Value, list[int]] = defaultdict(list)
+        for number, op in enumerate(ops):
+            for value in dict.fromkeys(op.values()):
+                self._readers[value].append(number)
+        self._leaves: dict[int, list[list[Node]]] = {}
+
+    def readers(self, value: Value) -> list[int]:
+        """Numbers of the ops that read a value."""
+        return self._readers.get(value, [])
+
+    def maker(self, value: Value) -> Op | None:
+        """The op that made a value; None for what was there before, and for what an op changed behind a view of it."""
+        op = self.ops[value.number] if value.number >= 0 else None
+        return op if op is not None and value.tensor in op.results else None
+
+    def nature(self, value: Value) -> Nature:
+        """What the value depends on."""
+        known = self.known(value.tensor)
+        return Nature.CONSTANT if known is None else known.nature
+
+    def dims(self, value: Value) -> list[Dim]:
+        """The dims of a value."""
+        known = self.known(value.tensor)
+        return [] if known is None else known.dims
+
+    def leaves(self, value: Value) -> list[list[Node]]:
+        """The whole occurrences in each dim."""
+        found = self._leaves.get(value.tensor)
+        if found is None:
+            dims = self.dims(value)
+            found = [[leaf for node in dim for leaf in leaf_nodes(self.axes, node)] for dim in dims]
+            self._leaves[value.tensor] = found
+        return found
+
+    def of_axis(self, value: Value, serial: int) -> Iterator[Node]:
+        """The occurrences of one axis in a value."""
+        for dim in self.leaves(value):
+            yield from (leaf for leaf in dim if self.serial(leaf) == serial)
+
+    def serial(self, node: Node) -> int:
+        """The number by which an axis is called."""
+        return self.axes.root(node).serial
+
+    def results(self, number: int) -> list[Value]:
+        """What an op made."""
+        return [Value(tensor, number) for tensor in self.ops[number].results]

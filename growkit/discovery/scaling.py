@@ -1,0 +1,367 @@
+"""Factors that a growth brings into the computation, and what takes them out again.
+
+A mean of squares over an axis, a sum of products over it, or its size used as a number change by a factor when the
+axis grows. The factor is followed forward through the run until a parameter can take its inverse: the gain of a norm, a
+weight that reads the value, or, where neither comes, the parameters above that scale the value (the queries, for the
+temperature of attention). A float that is added on the way, such as the eps of a norm, takes the factor itself.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from torch import nn
+
+from growkit.axes.node import Join, Node
+from growkit.axes.reading import leaf_nodes
+from growkit.discovery.call import Nature
+from growkit.discovery.cuts import Cuts, Leaf
+from growkit.discovery.graph import PARTIAL, WHOLE, Graph
+from growkit.discovery.identity import Op, Value
+
+Symbol = tuple[str, int]
+"""`size`, `energy` or `total`, and the axis by the serial number of its root: see `Correction`."""
+Factor = dict[Symbol, Fraction]
+"""Exponents of the symbols."""
+Numbers = Mapping[tuple[int, str], Factor]
+"""Factors of numbers that came out of sizes: by number of the op and name of the argument."""
+
+_CARRY = WHOLE | PARTIAL | {"neg", "relu", "abs", "leaky_relu", "dropout", "native_dropout", "index", "cumsum"}
+_POWERS = {"sqrt": Fraction(1, 2), "rsqrt": Fraction(-1, 2), "reciprocal": Fraction(-1), "square": Fraction(2)}
+_KERNELS = frozenset(
+    {
+        "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention",
+        "_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention",
+        "_scaled_dot_product_fused_attention_overrideable",
+    }
+)  # fmt: skip
+_CONTRACTIONS = {
+    "mm": ("self", "mat2"), "bmm": ("self", "mat2"), "addmm": ("mat1", "mat2"), "baddbmm": ("batch1", "batch2"),
+    "mv": ("self", "vec"), "dot": ("self", "tensor"),
+}  # fmt: skip
+_READS = {**_CONTRACTIONS, "convolution": ("input", "weight")}
+_ENTRYWISE = frozenset(
+    {"pow", "square", "mul", "div", "tanh", "sigmoid", "exp", "erf", "abs", "sqrt", "clone", "_to_copy", "neg"}
+)
+_TINY = 1e-6
+"""A sum or norm that is kept above this much by a clamp is taken for one that is never that small."""
+_NONE: Factor = {}
+
+
+class Scaling:
+    """The factors of one run.
+
+    `corrections`: what must take which factor, and where it comes from; a target is an occurrence of an axis in a
+    parameter, the path of a float, or None if nothing can take it. `resolved`: what each op turned out to be that
+    noted a passage, by kind and place of the passage; None if it is what it was noted for. `silent`: occurrences in
+    which new units of an axis are zero, by axis.
+    """
+
+    def __init__(self, graph: Graph, model: nn.Module, numbers: Numbers):
+        self.graph, self.cuts, self.numbers = graph, Cuts(graph), numbers
+        self.corrections: list[tuple[Leaf | str | None, str, Factor]] = []
+        self.floats: dict[str, float] = {}
+        self.silent: dict[int, list[Leaf]] = defaultdict(list)
+        self.resolved: dict[tuple[str, str], list[str | None]] = defaultdict(list)
+        self._modules = {path or type(model).__name__: module for path, module in model.named_modules()}
+        self._paths = {path or type(model).__name__: path for path, _ in model.named_modules()}
+        self._factors: dict[Value, Factor] = {}
+        self._squares: set[Value] = set()
+        for number, op in enumerate(graph.ops):
+            self._follow(number, op)
+        for value in graph.outputs:
+            self._settle(value, -1, "output")
+        for value in self._squares:
+            self._judge_square(value)
+
+    # One op
+
+    def _follow(self, number: int, op: Op) -> None:
+        results = self.graph.results(number)
+        if not results:
+            return
+        made = self._made(number, op)
+        for value in results:
+            factor = {symbol: power for symbol, power in made.items() if power}
+            if factor:
+                self._factors[value] = factor
+
+    def _made(self, number: int, op: Op) -> Factor:
+        """The factor of what an op makes; factors that it cannot pass on are settled."""
+        name, arguments = op.name, op.arguments
+        if name in _KERNELS:
+            return self._kernel(number, op)
+        if name in _CONTRACTIONS and self._both_active(op):
+            return self._contraction(number, op)
+        if name in ("mean", "sum", "linalg_vector_norm"):
+            return self._reduction(number, op)
+        if name in ("native_layer_norm", "_fused_rms_norm"):
+            return self._norm(number, op)
+        if name in ("mul", "div"):
+            return self._product(number, op)
+        self._note_square(number, op)
+        if name == "pow" and isinstance(arguments.get("exponent"), int | float):
+            return _times(self._of(arguments["self"]), Fraction(arguments["exponent"]).limit_denominator(64))
+        if name in _POWERS:
+            return _times(self._of(arguments["self"]), _POWERS[name])
+        if name in ("add", "sub") and all(isinstance(arguments[n], Value) for n in ("self", "other")):
+            self.resolved["residual", op.where].append("pointwise:sum" if self._of_one_value(op) else None)
+        given = [x for x in op.values() if self._of(x)]
+        if not given:
+            return _NONE
+        if name in _CARRY or (name == "clamp_min" and 0 < _number(arguments.get("min")) <= _TINY):
+            return self._of(given[0]) if given == [arguments["self"]] else self._stuck(number, op)
+        if name in ("add", "sub") and self._added_float(number, op, given):
+            return self._of(given[0])
+        if name in ("add", "sub", "cat", "stack"):
+            values = list(op.values())
+            if all(self._of(value) == self._of(given[0]) for value in values) and len(values) > 1:
+                return self._of(given[0])
+        if name in _READS:
+            return self._read(number, op)
+        return self._stuck(number, op)
+
+    def _of(self, value: Any) -> Factor:
+        return self._factors.get(value, _NONE) if isinstance(value, Value) else _NONE
+
+    def _stuck(self, number: int, op: Op) -> Factor:
+        """Settles the factors of all operands of an op that does not pass them on."""
+        for value in dict.fromkeys(op.values()):
+            self._settle(value, number, op.where)
+        return _NONE
+
+    def _settle(self, value: Value, reader: int, where: str) -> None:
+        """Lets what is above a value take the inverse of its factor."""
+        factor = self._of(value)
+        if factor:
+            self._take(self._above(value, reader, factor), where, factor)
+
+    def _above(self, value: Value, reader: int, factor: Factor) -> tuple[Leaf, ...]:
+        """Occurrences that scale a value, of one of the axes of the factor."""
+        for _, serial in factor:
+            cut = self.cuts.above(value, serial, reader)
+            if cut is not None:
+                return cut.leaves
+        return ()
+
+    def _take(self, leaves: tuple[Leaf, ...], where: str, factor: Factor) -> None:
+        for leaf in leaves or (None,):
+            self.corrections.append((leaf, where, _times(factor, Fraction(-1))))
+
+    # Products
+
+    def _product(self, number: int, op: Op) -> Factor:
+        left, right = op.arguments["self"], op.arguments["other"]
+        sign = Fraction(-1 if op.name == "div" else 1)
+        if op.arguments.get("rounding_mode"):
+            return self._stuck(number, op)
+        factor = _sum(self._of(left), _times(self._of(right), sign))
+        for name, side in (("self", Fraction(1)), ("other", sign)):
+            factor = _sum(factor, _times(self.numbers.get((number, name), _NONE), side))
+        if op.name == "mul" and left == right:
+            self._squares.add(Value(op.results[0], number))
+        if op.name == "div" and isinstance(right, Value):
+            made = self.graph.maker(right)
+            even = made is not None and made.name == "expand"
+            self.resolved["pointwise:div", op.where].append("statistic" if even else None)
+        if op.name == "mul" and factor:
+            for gain in (left, right):
+                if isinstance(gain, Value) and self.graph.nature(gain) is Nature.WEIGHT:
+                    leaves = self._above(gain, number, factor)
+                    if leaves:
+                        self._take(leaves, op.where, factor)
+                        return _NONE
+        return factor
+
+    def _read(self, number: int, op: Op) -> Factor:
+        """A weight that reads a value with a factor takes its inverse; if it cannot, what is above does."""
+        for name in _READS[op.name]:
+            value, others = op.arguments[name], [op.arguments[n] for n in _READS[op.name] if n != name]
+            factor = self._of(value)
+            if factor and isinstance(others[0], Value) and self.graph.nature(others[0]) is Nature.WEIGHT:
+                leaves = self._above(others[0], number, factor)
+                if leaves:
+                    self._take(leaves, op.where, factor)
+                    continue
+            if factor:
+                self._settle(value, number, op.where)
+        return _NONE
+
+    def _both_active(self, op: Op) -> bool:
+        operands = [op.arguments[name] for name in _CONTRACTIONS[op.name]]
+        return all(isinstance(x, Value) and self.graph.nature(x) is Nature.ACTIVATION for x in operands)
+
+    def _contraction(self, number: int, op: Op) -> Factor:
+        left, right = (op.arguments[name] for name in _CONTRACTIONS[op.name])
+        over = self.graph.dims(left)[-1]
+        energy = self._products_over(number, op, left, right, over)
+        return _sum(energy, _sum(self._of(left), self._of(right)))
+
+    def _kernel(self, number: int, op: Op) -> Factor:
+        query, key, value = (op.arguments[name] for name in ("query", "key", "value"))
+        over = self.graph.dims(query)[-1]
+        factor = self._products_over(number, op, query, key, over)
+        factor = _sum(factor, _sum(self._of(query), self._of(key)))
+        if op.arguments.get("scale") is None:
+            factor = _sum(factor, _times(self._spread("size", over) or _NONE, Fraction(-1, 2)))
+        factor = _sum(factor, self.numbers.get((number, "scale"), _NONE))
+        if factor:
+            leaves = self._above(query, number, factor) or self._above(key, number, factor)
+            self._take(leaves, op.where, factor)
+        return self._of(value)
+
+    def _products_over(self, number: int, op: Op, left: Value, right: Value, over: list[Node]) -> Factor:
+        """The factor of a sum of products of activations, and which of both is silent in new units."""
+        factor = self._spread("energy", over)
+        whole = [leaf for node in over for leaf in leaf_nodes(self.graph.axes, node)]
+        for serial in dict.fromkeys(self.graph.serial(node) for node in whole if self.graph.axes.named([node])):
+            sides = [self.cuts.silencing(value, serial) for value in (left, right)]
+            known = factor is not None and any(sides) and not set(sides[0]) & set(sides[1])
+            self.resolved["contracted_activations", op.where].append("contracted_queries" if known else None)
+            self.silent[serial] += sides[0] or sides[1]
+        return factor or _NONE
+
+    def _spread(self, symbol: str, nodes: Iterable[Node]) -> Factor | None:
+        """The exponents that a sum over a dim, or its size, has in its axes; None if its parts grow by themselves."""
+        factor: Factor = {}
+        for node in nodes:
+            if not self.graph.axes.named([node]):
+                continue
+            parts = self.graph.axes.parts(node)
+            if parts is None:
+                factor = _sum(factor, {(symbol, self.graph.serial(node)): Fraction(1)})
+                continue
+            inner = [self._spread(symbol, [part]) for part in parts.nodes]
+            if parts.join is Join.CONCAT:
+                inner = [inner[0] if all(x == inner[0] for x in inner) else None]
+            for found in inner:
+                if found is None:
+                    return None
+                factor = _sum(factor, found)
+        return factor
+
+    # Statistics
+
+    def _note_square(self, number: int, op: Op) -> None:
+        squared = op.name == "square" or (op.name == "pow" and op.arguments.get("exponent") == 2)
+        if squared or (op.name in WHOLE and op.arguments["self"] in self._squares):
+            self._squares |= set(self.graph.results(number))
+
+    def _judge_square(self, value: Value) -> None:
+        """A square that is only summed or averaged passes what its sum passes."""
+        op = self.graph.ops[value.number]
+        if op.name not in WHOLE:
+            kind = "pointwise:power" if op.name == "pow" else "pointwise:square"
+            self.resolved[kind, op.where].append("statistic" if self._only_summed(value) else None)
+
+    def _only_summed(self, value: Value) -> bool:
+        if value in self.graph.outputs:
+            return False
+        for number in self.graph.readers(value):
+            op = self.graph.ops[number]
+            passed = op.name in WHOLE and all(map(self._only_summed, self.graph.results(number)))
+            if not passed and op.name not in ("sum", "mean"):
+                return False
+        return True
+
+    def _reduction(self, number: int, op: Op) -> Factor:
+        value, kind = op.arguments["self"], op.name
+        if self.graph.nature(value) is not Nature.ACTIVATION:
+            return _NONE
+        norm = kind == "linalg_vector_norm"
+        if norm and _number(op.arguments.get("ord", 2)) != 2:
+            return self._stuck(number, op)
+        symbol = "energy" if norm or value in self._squares else "total"
+        asked, dims = op.arguments.get("dim"), self.graph.dims(value)
+        over = range(len(dims)) if asked in (None, []) else [asked] if isinstance(asked, int) else asked
+        nodes = [node for d in over for node in dims[d]] if dims else []
+        factor = self._spread(symbol, nodes)
+        if any(map(self.graph.axes.named, [[node] for node in nodes])):
+            known = None if factor is None else "mean_square" if symbol == "energy" else "sum"
+            self.resolved[f"reduce:{kind}", op.where].append(known)
+        factor = _times(factor or _NONE, Fraction(1, 2) if norm else Fraction(1))
+        if kind == "mean":
+            factor = _sum(factor, _times(self._spread("size", nodes) or _NONE, Fraction(-1)))
+        return _sum(self._of(value), factor)
+
+    def _norm(self, number: int, op: Op) -> Factor:
+        value, weight = op.arguments["input"], op.arguments.get("weight")
+        if self._of(value):
+            self._settle(value, number, op.where)
+        count = len(op.arguments["normalized_shape"])
+        nodes = [node for dim in self.graph.dims(value)[-count:] for node in dim]
+        energy, size = self._spread("energy", nodes), self._spread("size", nodes)
+        if energy is None or size is None:  # a concatenation: its passages refuse what changes the statistics
+            return _NONE
+        statistic = _sum(energy, _times(size, Fraction(-1)))
+        if not statistic:
+            return _NONE
+        self._float(op, _number(op.arguments.get("eps")), statistic)
+        factor = _times(statistic, Fraction(-1, 2))
+        if isinstance(weight, Value) and factor:
+            self._take(self._above(weight, number, factor), op.where, factor)
+            return _NONE
+        return factor
+
+    def _of_one_value(self, op: Op) -> bool:
+        """Whether both terms of a sum are functions of one value, entry by entry, such as x + x ** 3."""
+        first, second = op.arguments["self"], op.arguments["other"]
+        if not (isinstance(first, Value) and isinstance(second, Value)):
+            return False
+        return bool(self._entrywise_origins(first) & self._entrywise_origins(second))
+
+    def _entrywise_origins(self, value: Value) -> set[Value]:
+        """The value, and those of which it is a function, entry by entry and without other activations."""
+        found = {value}
+        op = self.graph.maker(value)
+        while op is not None and op.name in _ENTRYWISE:
+            active = {x for x in op.values() if self.graph.nature(x) is Nature.ACTIVATION}
+            if len(active) != 1:
+                break
+            value = active.pop()
+            found.add(value)
+            op = self.graph.maker(value)
+        return found
+
+    # Floats
+
+    def _added_float(self, number: int, op: Op, given: list[Value]) -> bool:
+        """Whether a number is added that a module keeps as a float: it takes the factor itself."""
+        other = op.arguments["other"] if op.arguments["self"] == given[0] else op.arguments["self"]
+        if isinstance(other, Value) or isinstance(other, bool) or not isinstance(other, int | float):
+            return False
+        return other == 0 or self._float(op, float(other), self._of(given[0]))
+
+    def _float(self, op: Op, value: float, factor: Factor) -> bool:
+        """Finds the float of the module, or of one around it, that has this value."""
+        path = op.where.partition(" (")[0]
+        while True:
+            module = self._modules.get(path)
+            names = [n for n, x in vars(module).items() if type(x) is float and x == value] if module else []
+            if len(names) == 1:
+                place = f"{self._paths[path]}.{names[0]}".removeprefix(".")
+                self.floats[place] = value
+                self.corrections.append((place, op.where, dict(factor)))
+                return True
+            if names or "." not in path:
+                self._take((), op.where, factor)
+                return False
+            path = path.rpartition(".")[0]
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else float("nan")
+
+
+def _sum(first: Factor, second: Factor) -> Factor:
+    found = dict(first)
+    for symbol, power in second.items():
+        found[symbol] = found.get(symbol, Fraction(0)) + power
+    return {symbol: power for symbol, power in found.items() if power}
+
+
+def _times(factor: Factor, by: Fraction) -> Factor:
+    return {symbol: power * by for symbol, power in factor.items()}

@@ -12,7 +12,7 @@ from growkit.maps.axis_map import NEW, AxisMap
 
 _TOTAL = frozenset(
     {
-        *("relu", "relu6", "gelu", "silu", "sigmoid", "tanh", "exp", "expm1", "abs", "sin", "cos", "square", "power", "sum"),
+        *("relu", "relu6", "gelu", "silu", "sigmoid", "tanh", "exp", "expm1", "abs", "sin", "cos", "square", "power"),
         *(
             "softplus",
             "hardtanh",
@@ -88,6 +88,8 @@ CONSTRAINTS: dict[str, Constraint] = {
     # a constant is added that parameters do not hold unit by unit: a new unit is that constant, and no scale passes it
     "shifted": unscaled_units,
     "residual": anything,
+    # functions of one value, unit by unit, summed
+    "terms": anything,
     # whether units that are averages come to every reader as zeros: see `growkit.constraints.table`
     "centred": anything,
     "uncentred": anything,

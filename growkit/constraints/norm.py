@@ -49,7 +49,11 @@ def even_variance(axis_map: AxisMap) -> Refusal | None:
 
 def even_sum(axis_map: AxisMap) -> Refusal | None:
     """Admits maps that change the sum over the units by one factor."""
-    if axis_map.self_dual and axis_map.total is not None and (not axis_map.has_new or axis_map.padded or axis_map.averaged):
+    if (
+        axis_map.self_dual
+        and axis_map.total is not None
+        and (not axis_map.has_new or axis_map.padded or axis_map.averaged)
+    ):
         return None
     return Refusal(
         "a sum is taken over it, to which every unit must add in equal measure, and new ones nothing",

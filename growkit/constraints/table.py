@@ -65,9 +65,7 @@ def refusals(axis: Axis, axis_map: AxisMap) -> Iterator[tuple[Passage, Refusal]]
         if factor is None or (correction.target is None and not isclose(factor, 1.0, rel_tol=1e-12)):
             yield (
                 Passage("correction", correction.where),
-                Refusal(
-                    "its size enters the computation as a factor that no parameter can take over", _UNCHANGED
-                ),
+                Refusal("its size enters the computation as a factor that no parameter can take over", _UNCHANGED),
             )
 
 

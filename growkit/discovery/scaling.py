@@ -108,7 +108,7 @@ class Scaling:
         if name in _POWERS:
             return _times(self._of(arguments["self"]), _POWERS[name])
         if name in ("add", "sub") and all(isinstance(arguments[n], Value) for n in ("self", "other")):
-            self.resolved["residual", op.where].append("pointwise:sum" if self._of_one_value(op) else None)
+            self.resolved["residual", op.where].append("terms" if self._of_one_value(op) else None)
         given = [x for x in op.values() if self._of(x)]
         if not given:
             return _NONE

@@ -25,7 +25,19 @@ _NUMERIC = {
     "multiply", "fill", "clamp", "tensor", "as_tensor", "scalar_tensor", "full_like", "where", "masked_fill", "lt",
     "le", "gt", "ge", "eq", "ne", "remainder", "fmod",
 }  # fmt: skip
-_FACTORS = {"mul", "rmul", "imul", "multiply", "div", "truediv", "rtruediv", "itruediv", "true_divide", "rdiv", "divide"}
+_FACTORS = {
+    "mul",
+    "rmul",
+    "imul",
+    "multiply",
+    "div",
+    "truediv",
+    "rtruediv",
+    "itruediv",
+    "true_divide",
+    "rdiv",
+    "divide",
+}
 """Functions that multiply or divide by the numbers that they are given."""
 _VALUES_READ = {"tolist", "numpy", "__array__"}
 _CUT_INSIDE = {
@@ -66,9 +78,10 @@ class SizeWatch(TorchFunctionMode):
                 result = func(*args, **kwargs)
         finally:
             self._inside = False
-        if plain_name in _FACTORS or len(unseen) == len(factors):
-            self._lost(unseen)
         given = tree_leaves((args, kwargs))
+        floats = [x for x in given if isinstance(x, SizeFloat)]
+        if plain_name in _FACTORS or (floats and len(unseen) == len(factors)):
+            self._lost(unseen)
         if name not in _SIZES or isinstance(result, Tensor):  # to ask for a shape or dtype is not to read a tensor
             self.tracer.used.update(id(x) for x in given if isinstance(x, Tensor))
         if isinstance(result, (torch.Size, tuple, int)) and not isinstance(result, bool) and name in _SIZES:
@@ -91,8 +104,8 @@ class SizeWatch(TorchFunctionMode):
             self.uses.numeric += [(value.origin, where) for value in sizes]
         else:
             self.uses.unexplained += [(value.origin, where) for value in sizes]
-        if plain_name not in _FACTORS:
-            self._lost(x.powers for x in given if isinstance(x, SizeFloat))
+        if plain_name not in _FACTORS and not factors:
+            self._lost(x.powers for x in floats)
         if reader or name in _CUT_INSIDE:
             self.tracer.cuts.clear()
         self.lock_cuts(name)

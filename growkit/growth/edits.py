@@ -90,9 +90,7 @@ class Edit:
         elif in_one_piece:
             grown.narrow(number, first, count).fill_((fill is Fill.ONE) - self.shift)
         else:
-            grown.index_fill_(
-                number, torch.tensor(positions, device=grown.device), (fill is Fill.ONE) - self.shift
-            )
+            grown.index_fill_(number, torch.tensor(positions, device=grown.device), (fill is Fill.ONE) - self.shift)
 
     def _drawn(self, number: int, count: int, like: Tensor) -> Tensor:
         """Drawn on the CPU in float32 whatever `like` is, so that copies in other dtypes get the same draw."""
@@ -103,9 +101,7 @@ class Edit:
         return torch.empty(shape, dtype=torch.float32).uniform_(-self.bound, self.bound, generator=generator)
 
 
-def edit(
-    name: str, old: Tensor, layout: Layout, dims: Sequence[DimMap | None], key: str, shift: float = 0.0
-) -> Edit:
+def edit(name: str, old: Tensor, layout: Layout, dims: Sequence[DimMap | None], key: str, shift: float = 0.0) -> Edit:
     """The edit of one tensor, with the scale of what is drawn.
 
     Weights are drawn as torch's own layers draw them, uniform within 1 / sqrt(fan_in) (He et al. 2015,

@@ -103,9 +103,7 @@ class AxisMap:
         return cls(size, tuple(range(size)), ones, ones)
 
     @classmethod
-    def copies(
-        cls, old_size: int, source: tuple[int, ...], *, padded: bool = False, averaged: bool = False
-    ) -> AxisMap:
+    def copies(cls, old_size: int, source: tuple[int, ...], *, padded: bool = False, averaged: bool = False) -> AxisMap:
         """Plain copies: expand 1, contract 1 / number of copies; source -1 makes a new unit."""
         counts = Counter(source)
         return cls(

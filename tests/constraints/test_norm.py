@@ -10,7 +10,10 @@ from tests.constraints.maps import MAPS, UNSCALED, admitted
 def test_what_is_admitted() -> None:
     assert {kind: admitted(constraint) for kind, constraint in CONSTRAINTS.items()} == {
         "layer_norm": {"x2"},
-        "rms_norm": {"x2"},
+        "rms_norm": {"x2", "padded", "scaled alike"},
+        "mean_square": {"x2", "padded", "scaled alike"},
+        "sum": {"x2", "padded", "scaled alike"},
+        "statistic": set(MAPS),
         "reduce:mean": {"x2"},
         "group_norm": {"x2"},
         "norm_groups": UNSCALED,
@@ -39,4 +42,6 @@ def test_why_for_groups() -> None:
 def test_the_refusal_lists_sizes() -> None:
     refusal = CONSTRAINTS["layer_norm"](MAPS["3"])
     assert refusal is not None
-    assert refusal.admitted == "method 'copy' to a multiple of 2: 4, 6, 8, ..."
+    assert refusal.admitted == (
+        "method 'copy' to a multiple of 2: 4, 6, 8, ...; or 'mean_pad' to any size, if it is admitted here"
+    )

@@ -162,6 +162,13 @@ def reasons(table: AxisTable, name: str) -> list[str]:
     return [lock.reason for lock in axis.locks]
 
 
+def size_matters(table: AxisTable, name: str) -> bool:
+    """Whether the size of an axis enters the computation as a number that nothing makes up for."""
+    (axis,) = table[name]
+    uncorrected = any(correction.target is None for correction in axis.corrections)
+    return uncorrected or any(passage.kind == "size_as_number" for passage in axis.passages)
+
+
 def weight(*shape: int) -> nn.Parameter:
     """A parameter of random values."""
     return nn.Parameter(torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64))

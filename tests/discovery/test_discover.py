@@ -96,19 +96,19 @@ def test_batch_norm_after_linear() -> None:
     axis = table.by_name["0.weight[0]"]
     assert axis.kind == "channels"
     assert [p.kind for p in axis.passages] == ["batch_norm"]
-    assert {o.role for o in axis.occurrences} == set(Role)
+    assert {o.role for o in axis.occurrences} == set(Role) - {Role.READOUT}
 
 
 KINDS = {
-    "encoder.input_projection.weight[0]": ("stream", {"layer_norm", "residual"}),
+    "encoder.input_projection.weight[0]": ("stream", {"layer_norm", "residual", "centred"}),
     "encoder.input_projection.weight[1]": ("input", {"input"}),
     "encoder.layers.0.feed_forward1.linear1.weight[0]": ("hidden", {"pointwise:silu"}),
     "encoder.layers.0.attention.query.weight[0].0": (
         "heads", {"per_head", "pointwise:softmax", "pointwise:masked_fill", "residual"},
     ),
-    "encoder.layers.0.attention.query.weight[0].1": ("head_dim", {"contracted_activations", "size_as_number"}),
+    "encoder.layers.0.attention.query.weight[0].1": ("head_dim", {"contracted_queries"}),
     "encoder.layers.0.attention.value.weight[0].1": ("head_dim", set()),
-    "encoder.layers.0.attention.position.weight[1]": ("fixed", {"size_as_number"}),
+    "encoder.layers.0.attention.position.weight[1]": ("fixed", set()),
     "encoder.layers.0.convolution.pointwise1.weight[0].0": (
         "channels", {"gate", "pointwise:sigmoid", "depthwise_conv", "batch_norm", "pointwise:silu"},
     ),

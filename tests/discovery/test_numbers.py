@@ -16,7 +16,7 @@ from growkit.axes.table import AxisTable
 from growkit.discovery.discover import discover
 from growkit.errors import TieError
 from growkit.growth.api import grow
-from tests.discovery.models import Small, X, passages, reasons
+from tests.discovery.models import Small, X, passages, reasons, size_matters
 
 
 def numbers(table: AxisTable, read: bool = True) -> dict[str, list[str]]:
@@ -145,7 +145,7 @@ def test_a_size_used_as_a_number_is_a_passage(use: Any) -> None:
         return use(m, m.a(x).view(*x.shape[:-1], m.n))
 
     table = discover(Small(run, a=nn.Linear(5, 4), n=4), X)
-    assert "size_as_number" in passages(table, "a.weight[0]")
+    assert size_matters(table, "a.weight[0]")
 
 
 @pytest.mark.parametrize(
@@ -203,8 +203,8 @@ def test_an_expression_used_as_a_number_concerns_what_it_stands_for() -> None:
         return y / (m.a(x).shape[-1] // m.h)
 
     table = discover(Small(run, a=nn.Linear(5, 12), h=3), X)
-    assert "size_as_number" in passages(table, "a.weight[0].1")
-    assert "size_as_number" not in passages(table, "a.weight[0].0")
+    assert size_matters(table, "a.weight[0].1")
+    assert not size_matters(table, "a.weight[0].0")
 
 
 def test_a_number_that_also_sizes_something_else_is_locked() -> None:

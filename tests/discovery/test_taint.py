@@ -81,7 +81,9 @@ def test_a_size_used_as_a_number_is_noticed() -> None:
     with tainted(nn.Module(), SizeInt, Heard(seen, [])):
         a = tracked(4, A)
         results = [math.sqrt(a), a**-0.5, a / 8, 8 / a, a * 0.5]
-    assert results == [2.0, 0.5, 0.5, 2.0, 2.0]
+        assert [made.powers for made in results] == [((A, p),) for p in (0.5, -0.5, 1.0, -1.0, 1.0)]
+        assert seen == []
+        assert [float(made) for made in results] == [2.0, 0.5, 0.5, 2.0, 2.0]
     assert seen == [A] * 5
     float(a)
     assert len(seen) == 5

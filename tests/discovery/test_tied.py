@@ -29,11 +29,11 @@ def _head(m: Small, x: Tensor) -> Tensor:
 def test_gain_and_bias_of_a_norm_are_divided() -> None:
     roles = _roles(lambda m, ids: _head(m, m.n(m.e(ids))), n=nn.LayerNorm(4))
     assert roles["e.weight"] == "e.weight[0]:produces e.weight[1]:produces"
-    assert roles["n.weight"] == roles["n.bias"] == "e.weight[1]:consumes"
+    assert (roles["n.weight"], roles["n.bias"]) == ("e.weight[1]:readout", "e.weight[1]:consumes")
 
 
 def test_the_gain_of_an_rms_norm() -> None:
-    assert _roles(lambda m, ids: _head(m, m.n(m.e(ids))), n=nn.RMSNorm(4))["n.weight"] == "e.weight[1]:consumes"
+    assert _roles(lambda m, ids: _head(m, m.n(m.e(ids))), n=nn.RMSNorm(4))["n.weight"] == "e.weight[1]:readout"
 
 
 def test_a_norm_written_out() -> None:
@@ -43,7 +43,7 @@ def test_a_norm_written_out() -> None:
 
     roles = _roles(run, gain=weight(4), bias=weight(4))
     assert roles["e.weight"] == "e.weight[0]:produces e.weight[1]:produces"
-    assert roles["gain"] == roles["bias"] == "e.weight[1]:consumes"
+    assert (roles["gain"], roles["bias"]) == ("e.weight[1]:readout", "e.weight[1]:consumes")
 
 
 def test_a_linear_layer_before_the_head() -> None:

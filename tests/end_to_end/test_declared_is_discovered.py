@@ -12,6 +12,10 @@ ODD = dict(input_dim=5, model_dim=6, ffn_dim=10, num_heads=2, num_layers=3, kern
 EQUAL = dict(input_dim=4, model_dim=4, ffn_dim=4, num_heads=4, num_layers=4, kernel_size=5, head_dim=4, conv_channels=4)
 
 
+TRACED = ("attention.query.weight[0].1", "attention.position.weight[1]")
+"""Axes of which a run shows more: what takes the temperature when they grow, or that nothing does."""
+
+
 def facts(table: AxisTable) -> dict[str, tuple[object, ...]]:
     """All that is known of each axis; taps of kernels are no axis of the declared table."""
     return {
@@ -19,12 +23,12 @@ def facts(table: AxisTable) -> dict[str, tuple[object, ...]]:
             axis.size,
             axis.kind,
             frozenset(axis.occurrences),
-            frozenset(passage.kind for passage in axis.passages),
+            frozenset(passage.kind for passage in axis.passages if not passage.kind.endswith("centred")),
             axis.admits,
             axis.locked,
         )
         for axis in table
-        if not axis.name.endswith("depthwise.weight[2]")
+        if not axis.name.endswith(("depthwise.weight[2]", *TRACED))
     }
 
 

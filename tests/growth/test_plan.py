@@ -72,7 +72,7 @@ def _changed(**entries: object) -> str:
         ("3", "a plan of format 'int'"),
         (_changed(format=99), "a plan of format 99"),
         (_changed(extra=1), "plan with the entries"),
-        (json.dumps({"format": 1}), "plan with the entries"),
+        (json.dumps({"format": 2}), "plan with the entries"),
         (_changed(width=[{"axis": "a"}]), "plan.width[0] with the entries"),
         (_changed(fingerprint={}), "plan.fingerprint with the entries"),
         (_changed(layouts=3), "plan.layouts of type int"),

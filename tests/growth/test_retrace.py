@@ -120,7 +120,7 @@ def test_a_reference_of_its_own_is_found_and_taken_back() -> None:
 
 def test_parts_of_other_sizes_than_planned_are_found() -> None:
     """A dim of two parts, 4 | 4, of which the second was to become 8 and the first did."""
-    empty = Fingerprint({}, {}, {})
+    empty = Fingerprint({}, {}, {}, {})
     plan = Plan((WidthStep("b", 4, 8, "copy"),), (), (), {"w": "[a|b]:produces"}, {"a": 4, "b": 4}, empty)
     layouts = {"w": Layout.parse("[a|b]:produces")}
     right, wrong = ((Axis("a", a, "hidden", ()), Axis("b", 12 - a, "hidden", ())) for a in (4, 8))

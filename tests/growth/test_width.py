@@ -135,8 +135,8 @@ def test_a_layer_norm_admits_multiples_only(speech: AxisTable) -> None:
         width_steps(speech, {"model_dim": 6}, "copy")
     assert "from 4 to 6 by 'copy'" in error.value.given
     assert "8, 12, 16" in error.value.allowed
-    with pytest.raises(SizeError, match="8, 12, 16"):
-        width_steps(speech, {"model_dim": 6})
+    # one block: its norms take the mean of the stream away, and the head reads behind the last of them
+    assert width_steps(speech, {"model_dim": 6})[0].method == "mean_pad"
     with pytest.raises(SizeError, match="by 'fresh'"):
         width_steps(speech, {"model_dim": 8}, "fresh")
 

@@ -77,7 +77,7 @@ def test_what_stands_between_may_forbid_it() -> None:
     first, second = nn.Linear(3, 4), nn.Linear(4, 2)
     weight = first.weight
     with pytest.raises(SizeError, match="multiple of 4: 8, 12, 16"):
-        widen_linear(first, second, 6, [nn.LayerNorm(4)])
+        widen_linear(first, second, 6, [nn.LayerNorm(4)], method="copy")
     with pytest.raises(AxisLockedError, match="softmax"):
         widen_linear(first, second, 8, [nn.Softmax(-1)])
     assert first.weight is weight

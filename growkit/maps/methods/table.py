@@ -8,9 +8,7 @@ from growkit.errors import NameLookupError, nearest
 from growkit.maps.methods import copy, fresh, isometric, mean_pad, net2net, zero_pad
 from growkit.maps.methods.method import Method
 
-METHODS = MappingProxyType(
-    {m.METHOD.name: m.METHOD for m in (copy, fresh, net2net, zero_pad, mean_pad, isometric)}
-)
+METHODS = MappingProxyType({m.METHOD.name: m.METHOD for m in (copy, fresh, net2net, zero_pad, mean_pad, isometric)})
 
 
 def method(name: str) -> Method:

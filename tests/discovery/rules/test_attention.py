@@ -34,11 +34,14 @@ def test_heads_and_their_dims(options: dict[str, object]) -> None:
     assert str(table.layouts["k.bias"]) == "(q.weight[0].0 q.weight[0].1):produces"
     assert str(table.layouts["v.bias"]) == "(q.weight[0].0 v.weight[0].1):produces"
     assert "per_head" in passages(table, "q.weight[0].0")
-    assert "contracted_activations" in passages(table, "q.weight[0].1")
-    assert "contracted_activations" not in passages(table, "v.weight[0].1")
-    assert ("size_as_number" in passages(table, "q.weight[0].1")) == ("scale" not in options)
-    assert reasons(table, "q.weight[0].0") == []
-    assert "contracted" in " ".join(reasons(table, "q.weight[0].1"))
+    assert "contracted_queries" in passages(table, "q.weight[0].1")
+    assert "contracted_queries" not in passages(table, "v.weight[0].1")
+    assert reasons(table, "q.weight[0].0") == reasons(table, "q.weight[0].1") == []
+    (axis,) = table["q.weight[0].1"]
+    scaled = {(str(c.target), c.energy, c.size) for c in axis.corrections}
+    size = 0.0 if "scale" in options else 0.5
+    assert scaled == {("q.weight[0].1", -1.0, size), ("q.bias[0].1", -1.0, size)}
+    assert {str(at) for at in axis.silent} == {"q.weight[0].1", "q.bias[0].1"}
 
 
 GROUPED = {

@@ -33,7 +33,7 @@ def test_two_activations_are_contracted_over_one_axis_for_each_of_another() -> N
 
     table = discover(Small(run, q=nn.Linear(5, 6), k=nn.Linear(5, 6), heads=2), X)
     assert passages(table, "q.weight[0].0") == {"per_head", "output"}
-    assert passages(table, "q.weight[0].1") == {"contracted_activations"}
+    assert passages(table, "q.weight[0].1") == {"contracted_queries"}
     assert str(table.layouts["k.weight"]).startswith("(q.weight[0].0 q.weight[0].1):produces")
 
 

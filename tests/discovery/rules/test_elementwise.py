@@ -29,12 +29,12 @@ LATE = torch.arange(7)[:, None] > 3
         (torch.tanh, "pointwise:tanh"),
         (lambda x: F.relu(x, inplace=True), "pointwise:relu"),
         (lambda x: x * x, "pointwise:square"),
-        (lambda x: x**3, "pointwise:pow"),
+        (lambda x: x**3, "pointwise:power"),
         (lambda x: x / (1 + x.abs()), "pointwise:div"),
         (lambda x: x.masked_fill(x > 0, 2.0), "pointwise:masked_fill"),
         (lambda x: torch.where(x > 0, x, 0.0), "pointwise:where"),
         (lambda x: x * torch.sigmoid(x), "gate"),
-        (lambda x: x + x.neg(), "residual"),
+        (lambda x: x + x.neg(), "terms"),
     ],
 )
 def test_what_an_activation_passes(function: object, kind: str) -> None:

@@ -147,7 +147,7 @@ def test_relative_shift_by_gather_strides_or_padding_leaves_heads_alone() -> Non
         table = discover(model, X)
         assert str(table.layouts["p.weight"]) == "(q.weight[0].0 q.weight[0].1):produces table[1]:consumes"
         assert passages(table, "q.weight[0].0") == {"per_head", "output"}
-        assert passages(table, "q.weight[0].1") == {"contracted_activations"}
+        assert passages(table, "q.weight[0].1") == {"contracted_queries"}
         results.append(model(X))
     torch.testing.assert_close(results[0], results[1])
     torch.testing.assert_close(results[0], results[2])

@@ -12,7 +12,7 @@ def test_layer_norm() -> None:
     table = discover(Small(lambda m, x: m.b(m.n(m.a(x))), a=nn.Linear(5, 4), n=nn.LayerNorm(4), b=nn.Linear(4, 2)), X)
     assert str(table.layouts["n.weight"]) == "a.weight[0]:gain"
     assert str(table.layouts["n.bias"]) == "a.weight[0]:bias"
-    assert passages(table, "a.weight[0]") == {"layer_norm"}
+    assert passages(table, "a.weight[0]") == {"layer_norm", "centred"}
     assert [(n.path, n.index, n.value, n.read) for n in table.numbers if n.path == "n.normalized_shape"] == [
         ("n.normalized_shape", 0, 4, True)
     ]
@@ -24,7 +24,7 @@ def test_a_norm_over_head_dims_is_nonlinear_for_each_head() -> None:
 
     table = discover(Small(run, a=nn.Linear(5, 6), n=nn.LayerNorm(3), heads=2), X)
     assert passages(table, "a.weight[0].0") == {"pointwise:layer_norm", "output"}
-    assert passages(table, "a.weight[0].1") == {"layer_norm", "output"}
+    assert passages(table, "a.weight[0].1") == {"layer_norm", "output", "uncentred"}
 
 
 def test_batch_norm_and_its_statistics() -> None:
@@ -39,7 +39,7 @@ def test_batch_norm_and_its_statistics() -> None:
 
 def test_rms_norm_takes_statistics_over_the_features() -> None:
     table = discover(Small(lambda m, x: m.n(m.a(x)), a=nn.Linear(5, 4), n=nn.RMSNorm(4)), X)
-    assert passages(table, "a.weight[0]") & {"rms_norm", "reduce:mean"}
+    assert passages(table, "a.weight[0]") & {"rms_norm", "mean_square"}
     assert str(table.layouts["n.weight"]) == "a.weight[0]:gain"
 
 

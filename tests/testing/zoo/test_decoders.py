@@ -29,13 +29,13 @@ def _decoder(final: Layouts, head: Layouts, mask: bool = False) -> Layouts:
 MASKS = [f"[time:produces|later{a}] [time:produces|later{b}]" for a, b in ((0, 1), (2, 3))]
 OWN = linear("head", "out", "m", bias=False)
 TIED = {"tokens.weight": "out:produces m:produces"}
-DIVIDED = {"norm.weight": "m:consumes", "norm.bias": "m:consumes"}
+DIVIDED = {"norm.weight": "m:readout", "norm.bias": "m:consumes"}
 
 WRITTEN = families(
     ("decoder", _decoder(norm("norm", "m"), OWN)),
     ("decoder, attention written out", _decoder(norm("norm", "m"), OWN, mask=True)),
     ("tied decoder", _decoder(DIVIDED, TIED)),
-    ("tied decoder, RMS norm", _decoder({"norm.weight": "m:consumes"}, TIED)),
+    ("tied decoder, RMS norm", _decoder({"norm.weight": "m:readout"}, TIED)),
     # one tensor has both roles, so it is shown with none
     ("tied decoder without a final norm", _decoder({}, {"tokens.weight": "out:produces m"})),
     (

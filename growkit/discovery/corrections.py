@@ -1,9 +1,10 @@
-"""What the factors of a run say about the axes: better known passages, corrections, silent units, shifted parameters."""
+"""What the factors of a run say about the axes: better known passages, corrections, silent units, shifts."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 
 from growkit.axes.axis import Correction, Lock, Occurrence, Passage
 from growkit.axes.node import Node
@@ -97,8 +98,8 @@ def places_of(axes: Axes, held: Mapping[str, list[list[Node]]]) -> dict[int, Occ
     return found
 
 
-def _by_axis(factor: Factor) -> dict[int, dict[str, object]]:
-    found: dict[int, dict[str, object]] = defaultdict(dict)
+def _by_axis(factor: Factor) -> dict[int, dict[str, Fraction]]:
+    found: dict[int, dict[str, Fraction]] = defaultdict(dict)
     for (symbol, serial), power in factor.items():
         found[serial][symbol] = power
     return found

@@ -68,7 +68,7 @@ class Cuts:
     def above(self, value: Value, serial: int, reader: int) -> Cut | None:
         """Parameters that hold the axis `serial` and scale `value`, which the op `reader` alone reads; None if none do.
 
-        Law: multiplying each leaf by c multiplies the value by c and changes nothing else.
+        Law: multiplying each leaf by c multiplies the value by c, and changes nothing else.
         """
         nodes = tuple(self.graph.of_axis(value, serial))
         for cut in islice(self._ways(value, serial, nodes), _MOST_WAYS):
@@ -77,7 +77,7 @@ class Cuts:
         return None
 
     def silencing(self, value: Value, serial: int) -> tuple[Leaf, ...]:
-        """Occurrences of the axis `serial` in parameters that make new units of it zero in `value`, if they are zero."""
+        """Occurrences of the axis in parameters which, zero in new units, make these zero in `value`."""
         nodes = tuple(self.graph.of_axis(value, serial))
         return next((cut.leaves for cut in self._ways(value, serial, nodes) if cut.leaves), ())
 
@@ -198,7 +198,7 @@ class Cuts:
             yield Cut(leaves, frozenset(ops), (*scaled, value))
 
     def _moved(self, operand: object, serial: int, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-        """The occurrences of the axis in an operand that are those of the result: the same, or those at their places."""
+        """The occurrences of the axis in an operand that are those of the result: the same, or all."""
         if not isinstance(operand, Value):
             return ()
         theirs = tuple(self.graph.of_axis(operand, serial))

@@ -331,7 +331,7 @@ class Scaling:
     def _added_float(self, number: int, op: Op, given: list[Value]) -> bool:
         """Whether a number is added that a module keeps as a float: it takes the factor itself."""
         other = op.arguments["other"] if op.arguments["self"] == given[0] else op.arguments["self"]
-        if isinstance(other, Value) or isinstance(other, bool) or not isinstance(other, int | float):
+        if isinstance(other, Value | bool) or not isinstance(other, int | float):
             return False
         return other == 0 or self._float(op, float(other), self._of(given[0]))
 

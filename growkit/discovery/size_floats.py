@@ -87,7 +87,7 @@ for _name in (
     "abs", "int", "trunc", "round", "bool",
 ):  # fmt: skip
     setattr(SizeFloat, f"__{_name}__", _lossy(f"__{_name}__"))
-SizeFloat.__hash__ = float.__hash__  # type: ignore[method-assign, assignment]
+SizeFloat.__hash__ = float.__hash__  # type: ignore[method-assign]
 
 
 def _times(powers: Powers, by: float) -> Powers:

@@ -3,7 +3,8 @@
 Grown by k copies of each unit, what it reads would count k times, and its entries cannot be divided, since it writes
 them too. Where the activation that it reads comes straight out of a norm, the gain and bias of the norm are divided
 instead: the bias takes the role of what consumes the axis, the gain one of its own, and the tied tensor only produces
-it. The same holds for the weight and bias of a linear layer. Both uses of the tensor then give it gradients divided by k, so moments move exactly.
+it. The same holds for the weight and bias of a linear layer. Both uses of the tensor then give it gradients divided by
+k, so moments move exactly.
 
 Source: Shen et al. 2022, Staged Training (arXiv 2203.06211), section 3.1: the last norm is halved.
 """

@@ -22,8 +22,9 @@ class Edit:
     """How one parameter or buffer grows.
 
     `bound`: new entries that are drawn come from the uniform distribution on [-bound, bound]; with None they
-    are zero. `key`: what the draw is keyed by. `shift`: the tensor is used as shift + tensor, which is what grows. The same edit gives the value of every tensor that follows the
-    parameter (an average of weights), with the same drawn entries.
+    are zero. `key`: what the draw is keyed by. `shift`: the tensor is used as shift + tensor, which is what grows. The
+    same edit gives the value of every tensor that follows the parameter (an average of weights), with the same drawn
+    entries.
     """
 
     name: str

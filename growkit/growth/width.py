@@ -181,8 +181,8 @@ def _default_method(table: AxisTable, axis: Axis, new: int, chosen: Mapping[str,
     fresh = {name for name, method in chosen.items() if method == "fresh"}
     copy_first = axis.kind == "stream" and _read_by(table, axis.name, fresh)
     names = ("copy", "fresh") if copy_first else ("fresh", "copy")
-    names += ("zero_pad", "mean_pad")  # where statistics are taken over it, and the size is no multiple
-    for name in names:
+    # the last two are for axes that statistics are taken over, where the size is no multiple
+    for name in (*names, "zero_pad", "mean_pad"):
         if not axis.locked and not any(refusals(axis, method_of(name).make(axis.size, new, ""))):
             return name
     return "copy"  # refused as well, with the sizes that would do

@@ -152,7 +152,7 @@ class AxisMap:
 
     @cached_property
     def self_dual(self) -> bool:
-        """Whether contract is expand / energy: products of activations and their gradients then change by one factor."""
+        """Whether contract is expand / energy: products of activations then change by one factor, and gradients too."""
         energy = self.energy
         return energy is not None and all(
             isclose(n * energy, m, rel_tol=1e-12) for m, n in zip(self.expand, self.contract, strict=True)

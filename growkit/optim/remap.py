@@ -78,8 +78,8 @@ def remap_state(
 
 
 _AVERAGED = (
-    "new units are the mean of the old ones, whose gradients then mix; moved as if they did not (the tensors that write "
-    "an axis grown by 'mean_pad')"
+    "new units are the mean of the old ones, whose gradients then mix; moved as if they did not (tensors that write an "
+    "axis grown by 'mean_pad')"
 )
 
 

@@ -16,7 +16,7 @@ from growkit.axes.table import AxisTable
 from growkit.discovery.discover import discover
 from growkit.errors import TieError
 from growkit.growth.api import grow
-from tests.discovery.models import Small, X, passages, reasons, size_matters
+from tests.discovery.models import Small, X, reasons, size_matters
 
 
 def numbers(table: AxisTable, read: bool = True) -> dict[str, list[str]]:

@@ -67,6 +67,7 @@ def rebuilt(model: nn.Module, resolved: Resolved, factory: Factory) -> nn.Module
     try:
         with untouched(model):  # a factory draws random numbers, and may touch what it copies
             new = factory(sizes)
+            changed = [found for found in differences(model, plan.fingerprint) if found not in known]
     except GrowkitError:
         raise
     except Exception as error:
@@ -78,7 +79,7 @@ def rebuilt(model: nn.Module, resolved: Resolved, factory: Factory) -> nn.Module
     if not isinstance(new, nn.Module):
         raise PlanError(f"a factory that returns {type(new).__name__}", "a torch.nn.Module", "return the new model")
     new = unwrap(new)
-    if changed := [found for found in differences(model, plan.fingerprint) if found not in known]:
+    if changed:
         raise PlanError(
             f"a factory that changes the model it is to replace: {'; '.join(changed[:3])}",
             "a new module; the old one, and the config it keeps, stay as they are",

@@ -45,6 +45,10 @@ class Known:
     nature: Nature
 
 
+Notes = list[tuple[tuple[Node, ...], str]]
+"""Passages, with the nodes that pass them."""
+
+
 @dataclass(frozen=True)
 class Call:
     """An op with its arguments by name (`call["self"]`), its result, and what is known about tensors."""
@@ -62,7 +66,7 @@ class Call:
     slices: dict[int, tuple[Dim, int, int]] = field(default_factory=dict)
     """Of slices of dims that no parameter holds: where they lie in which dim, by the number of their node."""
 
-    notes: list[tuple[tuple[Node, ...], str]] = field(default_factory=list)
+    notes: Notes = field(default_factory=list)
     """Passages that the op is, with the nodes that pass it."""
 
     def __getitem__(self, argument: str) -> Any:

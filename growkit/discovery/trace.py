@@ -18,7 +18,7 @@ from growkit.axes.axis import Lock
 from growkit.axes.node import Dim
 from growkit.axes.union_find import Axes
 from growkit.discovery.blocks import Flow
-from growkit.discovery.call import DECLARE, OTHERS, Call, Known, Nature, Unfollowable, bind, written
+from growkit.discovery.call import DECLARE, OTHERS, Call, Known, Nature, Notes, Unfollowable, bind, written
 from growkit.discovery.derived import Derived
 from growkit.discovery.graph import Graph
 from growkit.discovery.rule_table import WHOLE, rule_of
@@ -59,8 +59,8 @@ class Tracer(TorchDispatchMode):
         """Paths of modules in the order of their calls."""
         self.used: set[int] = set()
         """Tensors that ops or torch functions were given."""
-        self._noted: list[tuple[list[Tensor], Call]] = []
-        """Results of ops that are passages."""
+        self._noted: list[tuple[list[Tensor], Notes, str]] = []
+        """Results of ops that are passages, the passages and their place."""
         self._names: dict[int, str] = {}
         self._plain: dict[int, str] = {}
         """Where modules keep tensors that are no parameters or buffers, as long as the run has not read them."""
@@ -130,10 +130,10 @@ class Tracer(TorchDispatchMode):
         """
         kept = (x for module in model.modules() for x in tree_leaves(list(vars(module).values())))
         self.used.update(id(x) for x in (*results, *kept) if isinstance(x, Tensor))
-        for made, call in self._noted:
+        for made, notes, where in self._noted:
             if not made or any(id(tensor) in self.used for tensor in made):
-                for dim, kind in call.notes:
-                    self.axes.note(dim, kind, call.where)
+                for dim, kind in notes:
+                    self.axes.note(dim, kind, where)
 
     def leave_output(self, tensor: Tensor) -> None:
         """Says that a tensor is a result of the model."""
@@ -281,7 +281,8 @@ class Tracer(TorchDispatchMode):
             for dim in self._parameters.get(tensor.untyped_storage().data_ptr(), ()):
                 call.lock(dim, "the forward pass writes to a parameter of it", OTHERS)
         if call.notes:
-            self._noted.append(([] if changed else outputs, call))
+            # not the call, which knows this tracer: in a circle, tensors would outlive the run
+            self._noted.append(([] if changed else outputs, call.notes, where))
         found = [found] if isinstance(found, Known) else found or []
         for tensor, known in zip(outputs, found, strict=False):
             self._check(tensor, known, where)

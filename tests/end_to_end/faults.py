@@ -148,7 +148,7 @@ _TABLE: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
         "tie broken": ("for store, attribute in places[id(old)]:", "for store, attribute in places[id(old)][:1]:"),
         "requires_grad lost": ("nn.Parameter(new, old.requires_grad)", "nn.Parameter(new)"),
         "attributes of parameters lost": ("vars(new).update(vars(old))", _NOTHING),
-        "new block shares tensors with its source": ("block = copy.deepcopy(source)", "block = copy.copy(source)"),
+        "new block shares tensors with its source": ("block = copy.deepcopy(source, {id(kept): kept for kept in shared})", "block = copy.copy(source)"),
         "numbers of blocks left behind": ("not in (None, number)", "is Ellipsis"),
         "labels of new blocks shared with their source": (
             "str(Layout.parse(layouts[name]).rename(labels))",

@@ -13,11 +13,11 @@ import growkit as gk
 from growkit.axes.expressions import leaves
 from growkit.errors import TieError
 from growkit.testing import randomise
+from growkit.testing.sweep import Sweep
 from tests.discovery.models import X
 from tests.discovery.written import agree
 from tests.end_to_end import attentions
 from tests.end_to_end.attentions import Torch
-from tests.end_to_end.sweeps import Sweep
 
 DIFFERENT = {"width": 10, "heads": 3, "group": 2, "dim": 7}
 EQUAL = {"width": 6, "heads": 6, "group": 6, "dim": 6}
@@ -86,11 +86,10 @@ def test_layouts_and_a_growth_of_all_heads(kind: str, sizes: dict[str, int]) -> 
             assert (axis.size, axis.locks) == (sizes[label], ())
     grown = Sweep(model, X)
     wanted = {name: table.sizes[name] + 1 for label, name in named.items() if label.startswith(("heads", "group"))}
-    grown.grow(grown.plan(wanted))
-    grown.grow(grown.plan({name: 2 * table.sizes[name] for name in wanted}, "copy"))
-    grown.grow(grown.plan({named["stream"]: 2 * sizes["width"]}))
-    assert (grown.exact, dict(grown.refused)) == (3, {})
-    assert grown.worst <= 1e-12
+    grown.grow(wanted)
+    grown.grow({name: 2 * table.sizes[name] for name in wanted}, "copy")
+    grown.grow({named["stream"]: 2 * sizes["width"]})
+    assert [(attempt.outcome, attempt.reason) for attempt in grown.attempts] == [("exact", "")] * 3
 
 
 MHA = {"heads": 3, "dim": 4}
@@ -142,10 +141,9 @@ def test_torch_s_attention_grows_its_heads_with_the_stream(
             gk.make_plan(table, {name: wanted[name]})
         assert ast.literal_eval(error.value.next_step.removeprefix("pass widen=")) == wanted
     grown = Sweep(model, X)
-    grown.grow(grown.plan(wanted))
-    grown.grow(grown.plan({name: 2 * table.sizes[name] for name in wanted}, "copy"))
-    assert (grown.exact, dict(grown.refused)) == (2, {})
-    assert grown.worst <= 1e-12
+    grown.grow(wanted)
+    grown.grow({name: 2 * table.sizes[name] for name in wanted}, "copy")
+    assert [(attempt.outcome, attempt.reason) for attempt in grown.attempts] == [("exact", "")] * 2
 
 
 def test_torch_s_attention_does_not_grow_dims_of_keys_without_those_of_values() -> None:

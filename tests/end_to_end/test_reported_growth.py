@@ -11,7 +11,7 @@ from growkit import Insert, discover, grow, verify
 from growkit.errors import AxisLockedError, DepthError, NameLookupError
 from growkit.testing import assert_function_preserved, randomise
 from growkit.testing.zoo import ZOO
-from tests.growth.nets import conformer, picture, plain, residual, rows, train, utterances
+from tests.growth.nets import conformer, plain, residual, rows, train, utterances
 
 
 class GroupedQueries(nn.Module):
@@ -33,13 +33,13 @@ class GroupedQueries(nn.Module):
 
 
 @pytest.mark.report("R021")
-def test_heads_of_keys_that_are_repeated_are_refused() -> None:
+def test_query_heads_of_one_repeated_key_head_grow() -> None:
     x = torch.randn(2, 5, 6, dtype=torch.float64)
     model = randomise(GroupedQueries().double())
-    before = picture(model)
-    with pytest.raises(AxisLockedError, match="repeat_interleave"):
-        grow(model, widen={"heads": 8}, example_inputs=x)
-    assert picture(model) == before
+    before = copy.deepcopy(model)
+    grow(model, widen={"query.weight[0].0": 8}, example_inputs=x)
+    assert_function_preserved(before, model, x)
+    assert (model.heads, model.kv_heads, model.query.weight.shape, model.key.weight.shape) == (8, 1, (24, 6), (3, 6))
 
 
 @pytest.mark.report("R025")

@@ -22,9 +22,8 @@ from growkit.testing.zoo import ZOO
 
 METHODS = ["copy", "net2net", *(pytest.param(name, marks=pytest.mark.slow) for name in ("fresh", "zero_pad"))]
 NOTHING_GROWS = {
-    *((name, method) for name in (
-        "MultiheadAttention, one tensor", "tied recurrent language model",
-    ) for method in ("net2net", "fresh", "zero_pad")),
+    *(("tied recurrent language model", method) for method in ("net2net", "fresh", "zero_pad")),
+    *(("MultiheadAttention, one tensor", method) for method in ("fresh", "zero_pad")),
     *((name, "zero_pad") for name in (
         "convolutions", "convolutions over time", "convolutions over volumes", "depthwise convolutions",
         "grouped convolutions", "group norms", "instance norms", "residual convolutions", "concatenated branches",

@@ -148,7 +148,10 @@ _TABLE: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
         "tie broken": ("for store, attribute in places[id(old)]:", "for store, attribute in places[id(old)][:1]:"),
         "requires_grad lost": ("nn.Parameter(new, old.requires_grad)", "nn.Parameter(new)"),
         "attributes of parameters lost": ("vars(new).update(vars(old))", _NOTHING),
-        "new block shares tensors with its source": ("block = copy.deepcopy(source, {id(kept): kept for kept in shared})", "block = copy.copy(source)"),
+        "new block shares tensors with its source": (
+            "block = copy.deepcopy(source, {id(kept): kept for kept in shared})",
+            "block = copy.copy(source)",
+        ),
         "numbers of blocks left behind": ("not in (None, number)", "is Ellipsis"),
         "labels of new blocks shared with their source": (
             "str(Layout.parse(layouts[name]).rename(labels))",
@@ -160,18 +163,21 @@ _TABLE: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
             "(journal if isinstance(new, nn.Parameter) else Journal()).set_item(store, attribute, new)",
         ),
         "rollback forgets a number": (
-            "journal.set_attribute(owner, attribute, value)",
-            "setattr(owner, attribute, value)",
+            "    journal.put(holder, step, written)",
+            "    Journal(keep=False).put(holder, step, written)",
         ),
     },
     ("growth/journal.py", "growth/test_journal.py"): {
         "rollback in the order of the writes": ("self._undo.pop()()", "self._undo.pop(0)()"),
     },
     ("growth/transaction.py", "growth/test_followers.py growth/test_api.py"): {
-        "numbers of the model stale": ("replace_numbers(model, resolved.plan.numbers, journal)", _NOTHING),
+        "numbers of the model stale": (
+            "replace_numbers(model, (*resolved.plan.numbers, *resolved.plan.floats), journal)",
+            _NOTHING,
+        ),
     },
     ("growth/followers.py", "growth/test_followers.py"): {
-        "numbers of a follower stale": ("replace_numbers(follower, plan.numbers, journal)", _NOTHING),
+        "numbers of a follower stale": ("replace_numbers(follower, (*plan.numbers, *plan.floats), journal)", _NOTHING),
         "follower drawn anew": (
             "replace_tensors(follower, resolved.edits, ",
             f"replace_tensors(follower, {_OTHER_DRAW}, ",
@@ -182,7 +188,10 @@ _TABLE: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
         "draws from the global generator": ("self.bound, generator=generator)", "self.bound)"),
         "draw key without the old shape": ("{key}/{name}/{'x'.join(map(str, old.shape))}", "{key}/{name}"),
         "draw key without the dim": ('f"{self.key}/{number}"', "self.key"),
-        "zeros before draws": ("(Fill.RANDOM, Fill.ONE, Fill.ZERO)", "(Fill.ZERO, Fill.ONE, Fill.RANDOM)"),
+        "zeros before draws": (
+            "(Fill.RANDOM, Fill.ONE, Fill.ZERO, Fill.MEAN)",
+            "(Fill.ZERO, Fill.ONE, Fill.RANDOM, Fill.MEAN)",
+        ),
         "draws of one scale": ("1 / sqrt(max(1, prod(summed)))", "1.0"),
     },
     ("growth/depth.py", "growth/test_depth.py"): {
@@ -195,8 +204,11 @@ _TABLE: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
         "blocks with other terms deepened": ("if source.obstacle:", "if False:"),
     },
     ("discovery/counts.py", "discovery/test_counts.py"): {
-        "counts taken for unused": ("if after == before:", "if after is not None:"),
-        "a count that is a number as well": ("and path not in numeric else", "else"),
+        "counts taken for unused": ('"unused" if called == before else', '"unused" if called else'),
+        "a count that is a number as well": (
+            "counts = called == without and path not in numeric",
+            "counts = called == without",
+        ),
     },
     ("discovery/identity.py", "discovery/test_identity.py"): {
         "bias of a silenced layer kept": (
@@ -250,7 +262,7 @@ _TABLE: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
         "ambiguous attribute takes all": ("if len(sized_axes) > 1 and not _joint(", "if False and not _joint("),
     },
     ("discovery/untouched.py", "discovery/test_untouched.py"): {
-        "training flags not restored": ("kept = [_keep_container(vars(module))]", "kept = []"),
+        "training flags not restored": ("restored.callback(_keep_module(module))", "_keep_module(module)"),
         "global generator moved": ("fork_rng(devices)", "fork_rng(devices, enabled=False)"),
         "running statistics not restored": ("tensor.copy_(value)", _NOTHING),
     },
@@ -259,7 +271,7 @@ _TABLE: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
             "self._lock(polynomials.axes_in(size), Lock(reason, where, KEEP))",
             _NOTHING,
         ),
-        "temperature not seen": ('passages[Passage("size_as_number", where)] = None', "passages"),
+        "temperature not seen": ('self._note(serial, "size_as_number", where)', _NOTHING),
     },
     ("discovery/discover.py", "discovery/test_tied.py"): {
         "tied table grown as if read once": ("    tracer.scales.separate(axes, tracer.held)", ""),

@@ -18,15 +18,16 @@ from growkit.discovery.scaling import Factor, Scaling
 
 
 def rename_passages(axes: Axes, resolved: Mapping[tuple[str, str], Iterable[str | None]]) -> None:
-    """Puts the better known kind of a passage in its place, where all ops that noted it there have one."""
-    better = {}
-    for (kind, where), kinds in resolved.items():
-        found = set(kinds)
-        if len(found) == 1 and None not in found:
-            better[Passage(kind, where)] = Passage(str(found.pop()), where)
+    """Puts the better known kinds of a passage in its place, where all ops that noted it there have one."""
+    better = {
+        Passage(kind, where): [Passage(str(found), where) for found in dict.fromkeys(kinds)]
+        for (kind, where), kinds in ((key, list(kinds)) for key, kinds in resolved.items())
+        if None not in kinds
+    }
     for shared in {id(axes.shared(node)): axes.shared(node) for node in axes.nodes}.values():
         if better.keys() & shared.passages.keys():
-            shared.passages = {better.get(passage, passage): None for passage in shared.passages}
+            found = [x for passage in shared.passages for x in better.get(passage, [passage])]
+            shared.passages = dict.fromkeys(found)
 
 
 def corrections(

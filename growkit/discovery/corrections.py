@@ -15,19 +15,20 @@ from growkit.discovery.cuts import Leaf, shift_of
 from growkit.discovery.graph import WHOLE, Graph
 from growkit.discovery.identity import Value
 from growkit.discovery.scaling import Factor, Scaling
+from growkit.discovery.statistics import Resolved
 
 
-def rename_passages(axes: Axes, resolved: Mapping[tuple[str, str], Iterable[str | None]]) -> None:
-    """Puts the better known kinds of a passage in its place, where all ops that noted it there have one."""
-    better = {
-        Passage(kind, where): [Passage(str(found), where) for found in dict.fromkeys(kinds)]
-        for (kind, where), kinds in ((key, list(kinds)) for key, kinds in resolved.items())
-        if None not in kinds
-    }
-    for shared in {id(axes.shared(node)): axes.shared(node) for node in axes.nodes}.values():
-        if better.keys() & shared.passages.keys():
-            found = [x for passage in shared.passages for x in better.get(passage, [passage])]
-            shared.passages = dict.fromkeys(found)
+def rename_passages(axes: Axes, resolved: Resolved) -> None:
+    """Puts the better known kinds of a passage in its place, where all ops that noted it on an axis have one."""
+    better: dict[int, dict[Passage, list[Passage]]] = defaultdict(dict)
+    for (serial, kind, where), kinds in resolved.items():
+        found = [kind for kind in dict.fromkeys(kinds) if kind is not None]
+        if None not in kinds:
+            better[serial][Passage(kind, where)] = [Passage(one, where) for one in found]
+    for serial, of_axis in better.items():
+        shared = axes.shared(axes.nodes[serial])
+        renamed = [x for passage in shared.passages for x in of_axis.get(passage, [passage])]
+        shared.passages = dict.fromkeys(renamed)
 
 
 def corrections(
@@ -38,20 +39,21 @@ def corrections(
     `places`: where each node of a parameter is; `tied`: occurrences beside a tied tensor that are silent.
     """
     found: dict[int, dict[Correction, None]] = defaultdict(dict)
-    floats: dict[str, set[tuple[tuple[object, object], ...]]] = defaultdict(set)
+    floats: dict[str, list[Factor]] = defaultdict(list)
     for target, _, factor in scaling.corrections:
         if isinstance(target, str):
-            floats[target].add(tuple(sorted(factor.items())))
+            floats[target].append(factor)
     for target, where, factor in scaling.corrections:
         at: Occurrence | str | None = places.get(id(target.node)) if isinstance(target, Leaf) else target
-        if isinstance(at, str) and len(floats[at]) > 1:  # one float for norms of different axes
-            at = None
+        if isinstance(at, str):  # one float for norms of different axes, or for something else too
+            uses = floats[at]
+            at = at if all(one == factor for one in uses) and scaling.floats.only(at, len(uses)) else None
         for serial, powers in _by_axis(factor).items():
             mine = isinstance(target, Leaf) and scaling.graph.serial(target.node) == serial
             exact = {symbol: float(power) for symbol, power in powers.items()}
             # a factor of one axis may not be put on an occurrence of another, which grows on its own
             if isinstance(at, str):
-                correction = Correction(at, where, **exact, value=scaling.floats[at])
+                correction = Correction(at, where, **exact, value=scaling.floats.value(at))
             else:
                 correction = Correction(at if mine else None, where, **exact)
             found[serial][correction] = None

@@ -106,7 +106,7 @@ class Cuts:
             yield from self._leaf(value, serial, nodes)
             return
         op = graph.maker(value)
-        if op is None:
+        if op is None or graph.changes_behind(value.number):
             return
         here = Cut(ops=frozenset({value.number}), scaled=() if op.name in PARTIAL else (value,))
         for way in self._through(op, value, serial, nodes):

@@ -73,7 +73,8 @@ def discover(
     vouched = {axes.root(leaf).serial for node in labels.values() for leaf in leaf_nodes(axes, node)}
     lock_doubtful(model, tracer, vouched)
 
-    scaling = Scaling(tracer.graph(), model, {key: numbers.factor(*found) for key, found in tracer.numbers.items()})
+    factors = {key: numbers.factor(*found) for key, found in tracer.numbers.items()}
+    scaling = Scaling(tracer.graph(), tracer.floats, factors)
     rename_passages(axes, scaling.resolved)
     note_averages(scaling.graph)
     shifts = shifted_parameters(scaling.graph, axes)
@@ -137,6 +138,7 @@ def _run(
     """One run in eval mode; what was seen of tensors and of ints."""
     with untouched(model):
         tracer = Tracer(model)
+        tracer.floats.own(model)
         for tensor in tensors_in(example_inputs):
             tracer.enter_input(tensor)
         watch = SizeWatch(tracer, kind)

@@ -41,6 +41,7 @@ class Graph:
             for value in dict.fromkeys(op.values()):
                 self._readers[value].append(number)
         self._leaves: dict[int, list[list[Node]]] = {}
+        self._behind = {v.number for v in (*self._readers, *self.outputs) if v.number >= 0 and self.maker(v) is None}
 
     def readers(self, value: Value) -> list[int]:
         """Numbers of the ops that read a value."""
@@ -50,6 +51,14 @@ class Graph:
         """The op that made a value; None for what was there before, and for what an op changed behind a view of it."""
         op = self.ops[value.number] if value.number >= 0 else None
         return op if op is not None and value.tensor in op.results else None
+
+    def changes_behind(self, number: int) -> bool:
+        """Whether an op changes, in place, tensors that share memory with its result and are read afterwards."""
+        return number in self._behind
+
+    def changed_behind(self, value: Value) -> bool:
+        """Whether an op that reads a value changes tensors behind it."""
+        return any(map(self.changes_behind, self.readers(value)))
 
     def nature(self, value: Value) -> Nature:
         """What the value depends on."""

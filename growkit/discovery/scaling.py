@@ -13,14 +13,16 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from torch import nn
+import torch
 
 from growkit.axes.node import Join, Node
 from growkit.axes.reading import leaf_nodes
 from growkit.discovery.call import Nature
 from growkit.discovery.cuts import Cuts, Leaf
+from growkit.discovery.floats import Floats
 from growkit.discovery.graph import PARTIAL, WHOLE, Graph
 from growkit.discovery.identity import Op, Value
+from growkit.discovery.statistics import Statistics
 
 Symbol = tuple[str, int]
 """`size`, `energy` or `total`, and the axis by the serial number of its root: see `Correction`."""
@@ -43,11 +45,10 @@ _CONTRACTIONS = {
     "mv": ("self", "vec"), "dot": ("self", "tensor"),
 }  # fmt: skip
 _READS = {**_CONTRACTIONS, "convolution": ("input", "weight")}
-_ENTRYWISE = frozenset(
-    {"pow", "square", "mul", "div", "tanh", "sigmoid", "exp", "erf", "abs", "sqrt", "clone", "_to_copy", "neg"}
-)
 _TINY = 1e-6
 """A sum or norm that is kept above this much by a clamp is taken for one that is never that small."""
+_ROUNDING = frozenset(torch.finfo(dtype).eps for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16))
+"""What torch takes for an eps that is not given: it stays, which is no more than the rounding error of the net."""
 _NONE: Factor = {}
 
 
@@ -56,26 +57,22 @@ class Scaling:
 
     `corrections`: what must take which factor, and where it comes from; a target is an occurrence of an axis in a
     parameter, the path of a float, or None if nothing can take it. `resolved`: what each op turned out to be that
-    noted a passage, by kind and place of the passage; None if it is what it was noted for. `silent`: occurrences in
-    which new units of an axis are zero, by axis.
+    noted a passage. `silent`: occurrences in which new units of an axis are zero, by axis.
     """
 
-    def __init__(self, graph: Graph, model: nn.Module, numbers: Numbers):
+    def __init__(self, graph: Graph, floats: Floats, numbers: Numbers):
         self.graph, self.cuts, self.numbers = graph, Cuts(graph), numbers
         self.corrections: list[tuple[Leaf | str | None, str, Factor]] = []
-        self.floats: dict[str, float] = {}
+        self.floats = floats
         self.silent: dict[int, list[Leaf]] = defaultdict(list)
-        self.resolved: dict[tuple[str, str], list[str | None]] = defaultdict(list)
-        self._modules = {path or type(model).__name__: module for path, module in model.named_modules()}
-        self._paths = {path or type(model).__name__: path for path, _ in model.named_modules()}
         self._factors: dict[Value, Factor] = {}
-        self._squares: set[Value] = set()
+        self._statistics = Statistics(graph)
         for number, op in enumerate(graph.ops):
+            self._statistics.see(number, op)
             self._follow(number, op)
         for value in graph.outputs:
             self._settle(value, -1, "output")
-        for value in self._squares:
-            self._judge_square(value)
+        self.resolved = self._statistics.finish()
 
     # One op
 
@@ -84,6 +81,8 @@ class Scaling:
         if not results:
             return
         made = self._made(number, op)
+        if self.graph.changes_behind(number) and (made or any(map(self._of, op.values()))):
+            self._take((), op.where, made or next(filter(None, map(self._of, op.values()))))
         for value in results:
             factor = {symbol: power for symbol, power in made.items() if power}
             if factor:
@@ -102,13 +101,10 @@ class Scaling:
             return self._norm(number, op)
         if name in ("mul", "div"):
             return self._product(number, op)
-        self._note_square(number, op)
         if name == "pow" and isinstance(arguments.get("exponent"), int | float):
             return _times(self._of(arguments["self"]), Fraction(arguments["exponent"]).limit_denominator(64))
         if name in _POWERS:
             return _times(self._of(arguments["self"]), _POWERS[name])
-        if name in ("add", "sub") and all(isinstance(arguments[n], Value) for n in ("self", "other")):
-            self.resolved["residual", op.where].append("terms" if self._of_one_value(op) else None)
         given = [x for x in op.values() if self._of(x)]
         if not given:
             return _NONE
@@ -161,12 +157,6 @@ class Scaling:
         factor = _sum(self._of(left), _times(self._of(right), sign))
         for name, side in (("self", Fraction(1)), ("other", sign)):
             factor = _sum(factor, _times(self.numbers.get((number, name), _NONE), side))
-        if op.name == "mul" and left == right:
-            self._squares.add(Value(op.results[0], number))
-        if op.name == "div" and isinstance(right, Value):
-            made = self.graph.maker(right)
-            even = made is not None and made.name == "expand"
-            self.resolved["pointwise:div", op.where].append("statistic" if even else None)
         if op.name == "mul" and factor:
             for gain in (left, right):
                 if isinstance(gain, Value) and self.graph.nature(gain) is Nature.WEIGHT:
@@ -220,7 +210,8 @@ class Scaling:
         for serial in dict.fromkeys(self.graph.serial(node) for node in whole if self.graph.axes.named([node])):
             sides = [self.cuts.silencing(value, serial) for value in (left, right)]
             known = factor is not None and any(sides) and not set(sides[0]) & set(sides[1])
-            self.resolved["contracted_activations", op.where].append("contracted_queries" if known else None)
+            better = "contracted_queries" if known else None
+            self._statistics.say("contracted_activations", op.where, [self.graph.axes.nodes[serial]], better)
             self.silent[serial] += sides[0] or sides[1]
         return factor or _NONE
 
@@ -245,28 +236,6 @@ class Scaling:
 
     # Statistics
 
-    def _note_square(self, number: int, op: Op) -> None:
-        squared = op.name == "square" or (op.name == "pow" and op.arguments.get("exponent") == 2)
-        if squared or (op.name in WHOLE and op.arguments["self"] in self._squares):
-            self._squares |= set(self.graph.results(number))
-
-    def _judge_square(self, value: Value) -> None:
-        """A square that is only summed or averaged passes what its sum passes."""
-        op = self.graph.ops[value.number]
-        if op.name not in WHOLE:
-            kind = "pointwise:power" if op.name == "pow" else "pointwise:square"
-            self.resolved[kind, op.where].append("statistic" if self._only_summed(value) else None)
-
-    def _only_summed(self, value: Value) -> bool:
-        if value in self.graph.outputs:
-            return False
-        for number in self.graph.readers(value):
-            op = self.graph.ops[number]
-            passed = op.name in WHOLE and all(map(self._only_summed, self.graph.results(number)))
-            if not passed and op.name not in ("sum", "mean"):
-                return False
-        return True
-
     def _reduction(self, number: int, op: Op) -> Factor:
         value, kind = op.arguments["self"], op.name
         if self.graph.nature(value) is not Nature.ACTIVATION:
@@ -274,14 +243,14 @@ class Scaling:
         norm = kind == "linalg_vector_norm"
         if norm and _number(op.arguments.get("ord", 2)) != 2:
             return self._stuck(number, op)
-        symbol = "energy" if norm or value in self._squares else "total"
+        symbol = "energy" if norm or self._statistics.is_square(value) else "total"
         asked, dims = op.arguments.get("dim"), self.graph.dims(value)
         over = range(len(dims)) if asked in (None, []) else [asked] if isinstance(asked, int) else asked
         nodes = [node for d in over for node in dims[d]] if dims else []
         factor = self._spread(symbol, nodes)
         if any(map(self.graph.axes.named, [[node] for node in nodes])):
             known = None if factor is None else "mean_square" if symbol == "energy" else "sum"
-            self.resolved[f"reduce:{kind}", op.where].append(known)
+            self._statistics.say(f"reduce:{kind}", op.where, nodes, known)
         factor = _times(factor or _NONE, Fraction(1, 2) if norm else Fraction(1))
         if kind == "mean":
             factor = _sum(factor, _times(self._spread("size", nodes) or _NONE, Fraction(-1)))
@@ -299,32 +268,14 @@ class Scaling:
         statistic = _sum(energy, _times(size, Fraction(-1)))
         if not statistic:
             return _NONE
-        self._float(op, _number(op.arguments.get("eps")), statistic)
+        eps = _number(op.arguments.get("eps"))
+        if eps not in _ROUNDING or self.floats.place(number, eps):
+            self._float(number, eps, statistic)
         factor = _times(statistic, Fraction(-1, 2))
         if isinstance(weight, Value) and factor:
             self._take(self._above(weight, number, factor), op.where, factor)
             return _NONE
         return factor
-
-    def _of_one_value(self, op: Op) -> bool:
-        """Whether both terms of a sum are functions of one value, entry by entry, such as x + x ** 3."""
-        first, second = op.arguments["self"], op.arguments["other"]
-        if not (isinstance(first, Value) and isinstance(second, Value)):
-            return False
-        return bool(self._entrywise_origins(first) & self._entrywise_origins(second))
-
-    def _entrywise_origins(self, value: Value) -> set[Value]:
-        """The value, and those of which it is a function, entry by entry and without other activations."""
-        found = {value}
-        op = self.graph.maker(value)
-        while op is not None and op.name in _ENTRYWISE:
-            active = {x for x in op.values() if self.graph.nature(x) is Nature.ACTIVATION}
-            if len(active) != 1:
-                break
-            value = active.pop()
-            found.add(value)
-            op = self.graph.maker(value)
-        return found
 
     # Floats
 
@@ -333,23 +284,17 @@ class Scaling:
         other = op.arguments["other"] if op.arguments["self"] == given[0] else op.arguments["self"]
         if isinstance(other, Value | bool) or not isinstance(other, int | float):
             return False
-        return other == 0 or self._float(op, float(other), self._of(given[0]))
+        return other == 0 or self._float(number, float(other), self._of(given[0]))
 
-    def _float(self, op: Op, value: float, factor: Factor) -> bool:
-        """Finds the float of the module, or of one around it, that has this value."""
-        path = op.where.partition(" (")[0]
-        while True:
-            module = self._modules.get(path)
-            names = [n for n, x in vars(module).items() if type(x) is float and x == value] if module else []
-            if len(names) == 1:
-                place = f"{self._paths[path]}.{names[0]}".removeprefix(".")
-                self.floats[place] = value
-                self.corrections.append((place, op.where, dict(factor)))
-                return True
-            if names or "." not in path:
-                self._take((), op.where, factor)
-                return False
-            path = path.rpartition(".")[0]
+    def _float(self, number: int, value: float, factor: Factor) -> bool:
+        """Lets the float that an op was given take the factor."""
+        where = self.graph.ops[number].where
+        place = self.floats.place(number, value)
+        if place is None:
+            self._take((), where, factor)
+        else:
+            self.corrections.append((place, where, dict(factor)))
+        return place is not None
 
 
 def _number(value: Any) -> float:

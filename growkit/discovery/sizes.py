@@ -72,13 +72,13 @@ class SizeWatch(TorchFunctionMode):
         name = getattr(func, "__name__", str(func))
         plain_name = name.strip("_")
         factors = self._factors(plain_name, args, kwargs)
+        given = tree_leaves((args, kwargs))
         self._inside = True
         try:
-            with self.tracer.expecting(factors) as unseen:
+            with self.tracer.expecting(factors) as unseen, self.tracer.floats.given(given):
                 result = func(*args, **kwargs)
         finally:
             self._inside = False
-        given = tree_leaves((args, kwargs))
         floats = [x for x in given if isinstance(x, SizeFloat)]
         if plain_name in _FACTORS or (floats and len(unseen) == len(factors)):
             self._lost(unseen)

@@ -20,6 +20,7 @@ from growkit.axes.union_find import Axes
 from growkit.discovery.blocks import Flow
 from growkit.discovery.call import DECLARE, OTHERS, Call, Known, Nature, Notes, Unfollowable, bind, written
 from growkit.discovery.derived import Derived
+from growkit.discovery.floats import Floats
 from growkit.discovery.graph import Graph
 from growkit.discovery.rule_table import WHOLE, rule_of
 from growkit.discovery.size_floats import Powers
@@ -47,7 +48,7 @@ class Tracer(TorchDispatchMode):
         self.cuts: list[Dim] = []
         """Pieces of axes that were taken out since the last call of a torch function ended."""
         self.warnings: dict[str, None] = {}
-        self.flow, self.scales, self.derived = Flow(), Scales(), Derived()
+        self.flow, self.scales, self.derived, self.floats = Flow(), Scales(), Derived(), Floats()
         self.numbers: dict[tuple[int, str], tuple[Powers, str]] = {}
         """Numbers made of sizes that ops were given, by number of the op and name of the argument."""
         self._expected: list[tuple[float, Powers]] = []
@@ -257,6 +258,7 @@ class Tracer(TorchDispatchMode):
         call = Call(self.axes, name, arguments, result, where, self.known, self.cuts, self.derived, self._slices)
         changed = written(func, call.arguments)
         self.flow.op(call, inputs, outputs, changed)
+        self.floats.op(len(self.flow.ops) - 1, call.arguments.values())
         if self._expected:
             self._note_numbers(len(self.flow.ops) - 1, call.arguments)
         if inputs:

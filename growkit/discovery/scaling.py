@@ -268,8 +268,8 @@ class Scaling:
         statistic = _sum(energy, _times(size, Fraction(-1)))
         if not statistic:
             return _NONE
-        eps = _number(op.arguments.get("eps"))
-        if eps not in _ROUNDING or self.floats.place(number, eps):
+        eps = op.arguments.get("eps")
+        if eps is not None and (eps not in _ROUNDING or self.floats.place(number, eps)):
             self._float(number, eps, statistic)
         factor = _times(statistic, Fraction(-1, 2))
         if isinstance(weight, Value) and factor:

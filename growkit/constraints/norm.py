@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from growkit.constraints.activation import unscaled_units
 from growkit.constraints.constraint import Constraint, Refusal, anything
-from growkit.maps.axis_map import AxisMap
+from growkit.maps.axis_map import NEW, AxisMap
 
 
 def uniform_copies(axis_map: AxisMap) -> Refusal | None:
@@ -41,7 +41,8 @@ def even_squares(axis_map: AxisMap) -> Refusal | None:
 
 def even_variance(axis_map: AxisMap) -> Refusal | None:
     """Admits equally many copies of every unit, beside units that are their mean."""
-    if axis_map.averaged and axis_map.self_dual and set(axis_map.expand) <= {0.0, 1.0}:
+    scales = {m for unit, m in zip(axis_map.source, axis_map.expand, strict=True) if unit != NEW}
+    if axis_map.averaged and axis_map.self_dual and len(scales) == 1:
         return None
     refusal = uniform_copies(axis_map)
     return refusal and Refusal(refusal.reason, f"{refusal.admitted}; or 'mean_pad' to any size, if it is admitted here")

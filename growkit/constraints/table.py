@@ -74,7 +74,13 @@ _UNCHANGED = "methods that leave this factor at 1, if there are any: multiples b
 
 def correction_factor(correction: Correction, axis_map: AxisMap) -> float | None:
     """The factor that the target of a correction takes if its axis grows by this map."""
-    return correction.factor(axis_map.new_size / axis_map.old_size, axis_map.energy, axis_map.total)
+    factor = correction.factor(axis_map.new_size / axis_map.old_size, axis_map.energy, axis_map.total)
+    return 1.0 if factor is not None and isclose(factor, 1.0, rel_tol=1e-12) else factor
+
+
+def changes_floats(axis: Axis) -> bool:
+    """Whether floats of modules, such as the eps of a norm, follow its size by methods that do not scale its units."""
+    return any(isinstance(correction.target, str) for correction in axis.corrections)
 
 
 _UNMADE = Lock(
@@ -92,7 +98,9 @@ def admits(axis: Axis) -> tuple[str, ...]:
     found: dict[str, list[str]] = {}
     for name, method in METHODS.items():
         for words, size in sizes.items():
-            if name == "mean_pad" and size % axis.size == 0:  # nothing but copies
+            if name in ("mean_pad", "std_pad") and size % axis.size == 0:  # nothing but copies
+                continue
+            if name in ("rms_pad", "std_pad") and not changes_floats(axis):  # no need of a scale
                 continue
             if not any(refusals(axis, method.make(axis.size, size, ""))):
                 found.setdefault(words, []).append(name)

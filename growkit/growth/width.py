@@ -8,7 +8,7 @@ from math import ceil, isfinite
 from growkit.axes.axis import Axis
 from growkit.axes.expressions import Expression, Role, leaves, size
 from growkit.axes.table import AxisTable
-from growkit.constraints.table import check, refusals
+from growkit.constraints.table import changes_floats, check, refusals
 from growkit.errors import PlanError, SizeError, TieError
 from growkit.growth.plan import NumberStep, WidthStep
 from growkit.growth.unread import unread_warnings
@@ -181,8 +181,10 @@ def _default_method(table: AxisTable, axis: Axis, new: int, chosen: Mapping[str,
     fresh = {name for name, method in chosen.items() if method == "fresh"}
     copy_first = axis.kind == "stream" and _read_by(table, axis.name, fresh)
     names = ("copy", "fresh") if copy_first else ("fresh", "copy")
-    # the last two are for axes that statistics are taken over, where the size is no multiple
-    for name in (*names, "zero_pad", "mean_pad"):
+    # for axes that statistics are taken over, where the size is no multiple; floats of norms rather stay: what builds
+    # the model anew from its sizes makes them as they were
+    scaled = ("rms_pad", "std_pad") if changes_floats(axis) else ()
+    for name in (*names, *scaled, "zero_pad", "mean_pad"):
         if not axis.locked and not any(refusals(axis, method_of(name).make(axis.size, new, ""))):
             return name
     return "copy"  # refused as well, with the sizes that would do

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isclose
 
@@ -114,6 +114,11 @@ class AxisMap:
             padded,
             averaged,
         )
+
+    def scaled(self, by: float) -> AxisMap:
+        """The map with every copy multiplied by a number, and read through its inverse."""
+        expand, contract = (m * by for m in self.expand), (n / by for n in self.contract)
+        return replace(self, expand=tuple(expand), contract=tuple(contract))
 
     @property
     def new_size(self) -> int:

@@ -79,7 +79,7 @@ def remap_state(
 
 _AVERAGED = (
     "new units are the mean of the old ones, whose gradients then mix; moved as if they did not (tensors that write an "
-    "axis grown by 'mean_pad')"
+    "axis grown by 'mean_pad' or 'std_pad')"
 )
 
 

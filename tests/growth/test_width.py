@@ -136,7 +136,7 @@ def test_a_layer_norm_admits_multiples_only(speech: AxisTable) -> None:
     assert "from 4 to 6 by 'copy'" in error.value.given
     assert "8, 12, 16" in error.value.allowed
     # one block: its norms take the mean of the stream away, and the head reads behind the last of them
-    assert width_steps(speech, {"model_dim": 6})[0].method == "mean_pad"
+    assert width_steps(speech, {"model_dim": 6})[0].method == "std_pad"
     with pytest.raises(SizeError, match="by 'fresh'"):
         width_steps(speech, {"model_dim": 8}, "fresh")
 

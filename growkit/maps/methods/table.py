@@ -5,10 +5,11 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from growkit.errors import NameLookupError, nearest
-from growkit.maps.methods import copy, fresh, isometric, mean_pad, net2net, zero_pad
+from growkit.maps.methods import copy, fresh, isometric, mean_pad, net2net, rms_pad, std_pad, zero_pad
 from growkit.maps.methods.method import Method
 
-METHODS = MappingProxyType({m.METHOD.name: m.METHOD for m in (copy, fresh, net2net, zero_pad, mean_pad, isometric)})
+_ALL = (copy, fresh, net2net, zero_pad, mean_pad, isometric, rms_pad, std_pad)
+METHODS = MappingProxyType({module.METHOD.name: module.METHOD for module in _ALL})
 
 
 def method(name: str) -> Method:

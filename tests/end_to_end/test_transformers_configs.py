@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import growkit as gk
+from growkit.growth.float64 import float64
 from growkit.testing import randomise
 
 transformers = pytest.importorskip("transformers")
@@ -26,10 +27,10 @@ SPEECH = {
 }  # fmt: skip
 CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "GPT2LMHeadModel": ("GPT2Config", {
-        "vocab_size": 37, "n_positions": 23, "n_embd": 12, "n_layer": 2, "n_head": 3, "n_inner": 20}),
+        "vocab_size": 37, "n_positions": 23, "n_embd": 12, "n_layer": 2, "n_head": 2, "n_inner": 20}),
     "LlamaForCausalLM": ("LlamaConfig", GQA),
     "Qwen3ForCausalLM": ("Qwen3Config", {
-        **GQA, "hidden_size": 20, "head_dim": 8, "num_attention_heads": 5, "num_key_value_heads": 5}),
+        **GQA, "hidden_size": 20, "head_dim": 8, "num_attention_heads": 10, "num_key_value_heads": 5}),
     "BertForMaskedLM": ("BertConfig", {
         **TEXT, "hidden_size": 12, "num_attention_heads": 3, "intermediate_size": 20}),
     "ViTForImageClassification": ("ViTConfig", {
@@ -65,7 +66,7 @@ def widen(model: nn.Module, inputs: gk.Inputs, factors: dict[str, float]) -> dic
 
 
 def outputs(model: nn.Module, inputs: gk.Inputs) -> torch.Tensor:
-    with torch.no_grad():
+    with torch.no_grad(), float64():  # RMS norms of transformers compute in float32
         return model(*inputs.args, **inputs.kwargs)[0]
 
 
@@ -77,14 +78,21 @@ def assert_reloads(model: Any, inputs: gk.Inputs, before: torch.Tensor) -> None:
         torch.testing.assert_close(outputs(other, inputs), before, rtol=0, atol=1e-12 * float(before.abs().max()))
 
 
+STREAM = r"attn.c_proj.weight\[1\]|o_proj.weight\[0\]"
+KEYS = r"q_proj.weight\[0\].0"
+QUERIES = r"q_proj.weight\[0\].1"
 FFN = r"c_fc.weight\[1\]|gate_proj.weight\[0\]|intermediate.dense.weight\[0\]|mlp.fc1.weight\[0\]"
 DESCRIBED = [
-    ("GPT2LMHeadModel", {FFN: 1.5}, {"n_inner": (20, 30)}),
-    ("GPT2LMHeadModel", {r"attn.c_proj.weight\[1\]": 2.0, r"c_attn.weight\[1\].0": 2.0},
-     {"n_embd": (12, 24), "n_head": (3, 6)}),
-    ("LlamaForCausalLM", {FFN: 1.5}, {"intermediate_size": (20, 30)}),
-    ("Qwen3ForCausalLM", {FFN: 1.5}, {"intermediate_size": (20, 30)}),
-    ("BertForMaskedLM", {FFN: 1.5}, {"intermediate_size": (20, 30)}),
+    ("GPT2LMHeadModel", {STREAM: 2.0, r"c_attn.weight\[1\].0": 2.0}, {"n_embd": (12, 24), "n_head": (2, 4)}),
+    ("GPT2LMHeadModel", {STREAM: 1.5, r"c_attn.weight\[1\].0": 1.5, FFN: 1.5},
+     {"n_embd": (12, 18), "n_head": (2, 3), "n_inner": (20, 30)}),
+    ("LlamaForCausalLM", {STREAM: 1.5}, {"hidden_size": (24, 36)}),
+    ("LlamaForCausalLM", {STREAM: 2.0, KEYS: 2.0, FFN: 1.5},
+     {"hidden_size": (24, 48), "num_attention_heads": (6, 12), "num_key_value_heads": (2, 4),
+      "intermediate_size": (20, 30)}),
+    ("Qwen3ForCausalLM", {STREAM: 1.5, KEYS: 2.0, FFN: 1.5},
+     {"hidden_size": (20, 30), "num_attention_heads": (10, 20), "num_key_value_heads": (5, 10)}),
+    ("Qwen3ForCausalLM", {STREAM: 2.0, QUERIES: 2.0}, {"hidden_size": (20, 40), "num_attention_heads": (10, 20)}),
     ("BertForMaskedLM", {r"output.dense.weight\[0\]": 2.0, r"query.weight\[0\].0": 2.0},
      {"hidden_size": (12, 24), "num_attention_heads": (3, 6)}),
     ("ViTForImageClassification", {r"projection.weight\[0\]": 2.0}, {"hidden_size": (12, 24), "head_dim": (None, 4)}),
@@ -102,7 +110,31 @@ def test_a_grown_model_is_built_from_its_config(
     (config,) = report.configs
     assert config.describes, config.problem
     assert {n: change for n, change in config.changes.items() if n in changes} == changes
+    assert not report.plan.floats  # the eps of norms: one entry sizes norms of other axes too
     assert_reloads(model, inputs, before)
+
+
+def test_an_eps_that_follows_an_axis_is_found_in_the_config() -> None:
+    model, inputs = make("LlamaForCausalLM")
+    before = outputs(model, inputs)
+    widened = widen(model, inputs, {STREAM: 1.5})
+    report = gk.grow(model, widen=widened, example_inputs=inputs, method="zero_pad")
+    assert report.configs[0].describes, report.configs[0].problem
+    assert report.configs[0].changes["rms_norm_eps"] == (1e-6, pytest.approx(1e-6 * 24 / 36))
+    assert_reloads(model, inputs, before)
+
+
+def test_two_growths_and_their_replay() -> None:
+    model, inputs = make("Qwen3ForCausalLM")
+    fresh, _ = make("Qwen3ForCausalLM")
+    before = outputs(model, inputs)
+    for factors in ({STREAM: 1.5, FFN: 1.5}, {STREAM: 2.0, KEYS: 2.0}):
+        report = gk.grow(model, widen=widen(model, inputs, factors), example_inputs=inputs)
+        assert report.configs[0].describes, report.configs[0].problem
+        gk.grow(fresh, gk.Plan.from_json(report.plan.to_json()), example_inputs=inputs)
+    assert_reloads(model, inputs, before)
+    assert fresh.config.to_dict() == model.config.to_dict()  # type: ignore[operator, union-attr]
+    assert all(torch.equal(value, fresh.state_dict()[name]) for name, value in model.state_dict().items())
 
 
 def test_a_stream_without_its_heads_is_no_gpt2() -> None:

@@ -7,7 +7,7 @@ are the corrections of the axis. Here is said for which maps there is such a fac
 from __future__ import annotations
 
 from growkit.constraints.activation import unscaled_units
-from growkit.constraints.constraint import Constraint, Refusal, anything
+from growkit.constraints.constraint import Constraint, Refusal, anything, never
 from growkit.maps.axis_map import NEW, AxisMap
 
 
@@ -62,12 +62,25 @@ def even_sum(axis_map: AxisMap) -> Refusal | None:
     )
 
 
+def plain_copies(axis_map: AxisMap) -> Refusal | None:
+    """Admits copies, of any units and as they are: the largest and the smallest stay."""
+    if not axis_map.has_new and not axis_map.averaged and all(m == 1.0 for m in axis_map.expand):
+        return None
+    return Refusal("the largest or smallest of its units is taken, which a new unit could be", "unscaled copies")
+
+
 CONSTRAINTS: dict[str, Constraint] = {
     "layer_norm": even_variance,
     "rms_norm": even_squares,
     "mean_square": even_squares,
     "sum": even_sum,
     "reduce:mean": uniform_copies,
+    "reduce:amax": plain_copies,
+    "reduce:amin": plain_copies,
+    "reduce:std": never("a variance is taken over it, of which copies change the divisor, the number of units less 1"),
+    "reduce:var": never("a variance is taken over it, of which copies change the divisor, the number of units less 1"),
+    "reduce:argmax": never("the number of its largest unit is taken, which new units would change"),
+    "reduce:argmin": never("the number of its smallest unit is taken, which new units would change"),
     # of each unit alone on its way to a sum, or of all units at once
     "statistic": anything,
     # channels inside each group; whole groups have statistics of their own (Wu and He 2018, arXiv 1803.08494, eq. 4)

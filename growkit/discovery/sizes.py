@@ -13,7 +13,9 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
+from growkit.axes.axis import Lock
 from growkit.axes.node import Dim
+from growkit.discovery.call import DECLARE
 from growkit.discovery.readers import READERS, Run, Use, Uses, temperature
 from growkit.discovery.size_floats import Powers, SizeFloat
 from growkit.discovery.size_floats import plain as plain_float
@@ -111,6 +113,8 @@ class SizeWatch(TorchFunctionMode):
         self.lock_cuts(name)
         if name in _VALUES_READ and isinstance(args[0], Tensor):
             self.tracer.warn_of_values(args[0], where)
+            for dim in self.tracer.dims(args[0]):
+                self.tracer.axes.lock(dim, Lock("its values leave torch here", where, DECLARE), declarable=True)
         return result
 
     def _factors(self, name: str, args: Any, kwargs: Any) -> list[tuple[float, Powers]]:

@@ -196,11 +196,26 @@ def _no_more_accepted(error: InputsError, plan: Plan, factory: Factory | None) -
     )
 
 
+class _Whole:
+    """Counts a run as a whole: torch's own tracker of modules hooks into autograd, which breaks some models.
+
+    Such are those that give a parameter to a module, or take a derivative in the forward pass.
+    """
+
+    parents = frozenset({"Global"})
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+
 def _size(model: nn.Module, example_inputs: Any, call: CallModel | None) -> Size:
     tensors = tensors_of(model).values()
     flops = None
     if example_inputs is not None:
-        with untouched(model), torch.no_grad(), FlopCounterMode(display=False) as counter:
+        counter = FlopCounterMode(display=False)
+        counter.mod_tracker = _Whole()  # type: ignore[assignment]
+        with untouched(model), torch.no_grad(), counter:
             run_model(model, example_inputs, call)
         flops = counter.get_total_flops()
     return Size(sum(p.numel() for p in model.parameters()), sum(t.numel() * t.element_size() for t in tensors), flops)

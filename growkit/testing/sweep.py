@@ -12,12 +12,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
 
 from growkit.axes.axis import Axis
 from growkit.axes.expressions import Role
 from growkit.discovery.discover import discover
-from growkit.discovery.inputs import run_model
+from growkit.discovery.inputs import leaves_in, run_model
 from growkit.discovery.untouched import untouched
 from growkit.errors import GrowkitError, TieError
 from growkit.growth.api import grow
@@ -187,7 +186,7 @@ def _relative(old: Tensor, new: Tensor) -> float:
 def _outputs(model: nn.Module, inputs: Any) -> list[Tensor]:
     """All tensors that a model gives, in float64 throughout, whatever it casts to; caches that it fills are emptied."""
     with untouched(model), float64():
-        return [t.clone() for t in tree_leaves(run_model(model, inputs, None)) if isinstance(t, Tensor)]
+        return [tensor.clone() for tensor in leaves_in(run_model(model, inputs, None))]
 
 
 def _likeness(axis: Axis) -> tuple[Any, ...]:

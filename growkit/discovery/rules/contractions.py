@@ -39,6 +39,8 @@ def _product(call: Call, left: Tensor, right: Tensor) -> Known:
     """`'batch m k', 'batch k n' -> 'batch m n'`, with or without batch and n."""
     a, b = call.known(left), call.known(right)
     if a.nature is b.nature is Nature.WEIGHT:
+        a, b = (_as_activation(call, x) if _is_spread(call, x) else x for x in (a, b))
+    if a.nature is b.nature is Nature.WEIGHT:
         return _of_parameters(call, a, b)
     batched = left.dim() == 3
     inner = len(b.dims) - 2 if len(b.dims) > 1 else 0
@@ -66,6 +68,17 @@ def _product(call: Call, left: Tensor, right: Tensor) -> Known:
             call.axes.assign(dim, Role.PRODUCES)
         dims.append(dim)
     return Known(dims, Nature.ACTIVATION)
+
+
+def _is_spread(call: Call, known: Known) -> bool:
+    """Whether a parameter was repeated for each entry of the data, as a learned state or query is."""
+    return any(not call.axes.named([node]) for dim in known.dims for node in dim if node.size != 1)
+
+
+def _as_activation(call: Call, known: Known) -> Known:
+    for dim in known.dims:
+        call.axes.assign([node for node in dim if call.axes.named([node])], Role.PRODUCES)
+    return Known(known.dims, Nature.ACTIVATION)
 
 
 def _of_parameters(call: Call, a: Known, b: Known) -> Known:

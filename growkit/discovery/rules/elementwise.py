@@ -107,12 +107,19 @@ def _shifts(call: Call, known: Known, terms: Sequence[Any]) -> Iterator[int]:
         if not isinstance(term, Tensor):
             broadcast = [True] * len(known.dims) if term != 0 else []
         elif call.known(term).nature is not Nature.CONSTANT:
-            broadcast = [term.dim() < back or term.shape[-back] == 1 for back in range(len(known.dims), 0, -1)]
+            broadcast = [_repeated(call, term, back) for back in range(len(known.dims), 0, -1)]
         elif term.any():
             broadcast = [term.dim() < back or not varies(term, back) for back in range(len(known.dims), 0, -1)]
         else:
             continue
         yield from (d for d, same in enumerate(broadcast) if same and d < len(known.dims))
+
+
+def _repeated(call: Call, term: Tensor, back: int) -> bool:
+    """Whether a term is the same for all units of a dim of a sum: it has none there, or is the same one many times."""
+    if term.dim() < back or term.shape[-back] == 1 or term.stride(-back) == 0:
+        return True
+    return call.known(term).nature is Nature.ACTIVATION and bool(term.any()) and not varies(term, back)
 
 
 @register(aten.mul)

@@ -10,6 +10,8 @@ from tests.end_to_end.awkward.construct import EQUAL, ODD, Construct, Sizes
 from tests.end_to_end.awkward.control import CONTROL
 from tests.end_to_end.awkward.heads import HEADS
 from tests.end_to_end.awkward.images import IMAGES
+from tests.end_to_end.awkward.kept import KEPT
+from tests.end_to_end.awkward.mixing import MIXING
 from tests.end_to_end.awkward.numbers import NUMBERS
 from tests.end_to_end.awkward.recurrent import RECURRENT
 from tests.end_to_end.awkward.sharing import SHARING
@@ -18,6 +20,8 @@ FAMILIES = {
     "sharing": SHARING,
     "numbers": NUMBERS,
     "heads": HEADS,
+    "mixing": MIXING,
+    "kept": KEPT,
     "images": IMAGES,
     "control": CONTROL,
     "recurrent": RECURRENT,

@@ -125,7 +125,7 @@ class Cuts:
             for way in self._ways(operand, serial, kept):
                 part = Cut(parts=((operand, kept),)) + _without(way, operand)
                 yield way if len(others) == len(kept) else part
-        elif op.name in _LINEAR or (op.name == "constant_pad_nd" and arguments.get("value", 0) == 0):
+        elif op.name in _LINEAR or _keeps_factors(op):
             yield from self._ways(arguments["self"], serial, self._moved(arguments["self"], serial, nodes))
         elif op.name in ("add", "sub", "cat", "stack"):
             terms = arguments["tensors"] if op.name in ("cat", "stack") else (arguments["self"], arguments["other"])
@@ -214,6 +214,12 @@ class Cuts:
     def _at(self, value: Value, serial: int, places: list[int]) -> tuple[Node, ...]:
         theirs = list(self.graph.of_axis(value, serial))
         return tuple(theirs[place] for place in places if place < len(theirs))
+
+
+def _keeps_factors(op: Op) -> bool:
+    """Whether what an op puts in the place of entries, or beside them, is its own multiple: zero or infinity."""
+    value = op.arguments.get("value", 0)
+    return op.name in ("constant_pad_nd", "masked_fill") and value in (0, float("inf"), float("-inf"))
 
 
 def _without(cut: Cut, value: Value) -> Cut:

@@ -268,9 +268,7 @@ class Scaling:
         statistic = _sum(energy, _times(size, Fraction(-1)))
         if not statistic:
             return _NONE
-        eps = op.arguments.get("eps")
-        if eps is not None and (eps not in _ROUNDING or self.floats.place(number, eps)):
-            self._float(number, eps, statistic)
+        self._float(number, op.arguments.get("eps"), statistic)
         factor = _times(statistic, Fraction(-1, 2))
         if isinstance(weight, Value) and factor:
             self._take(self._above(weight, number, factor), op.where, factor)
@@ -286,15 +284,16 @@ class Scaling:
             return False
         return other == 0 or self._float(number, float(other), self._of(given[0]))
 
-    def _float(self, number: int, value: float, factor: Factor) -> bool:
-        """Lets the float that an op was given take the factor."""
+    def _float(self, number: int, value: float | None, factor: Factor) -> bool:
+        """Lets the float that an op was given take the factor; one that is a rounding error stays."""
         where = self.graph.ops[number].where
-        place = self.floats.place(number, value)
-        if place is None:
-            self._take((), where, factor)
-        else:
+        place = None if value is None else self.floats.place(number, value)
+        if place is not None:
             self.corrections.append((place, where, dict(factor)))
-        return place is not None
+        elif value is not None and value not in _ROUNDING:
+            self._take((), where, factor)
+            return False
+        return True
 
 
 def _number(value: Any) -> float:

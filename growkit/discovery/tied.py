@@ -54,6 +54,8 @@ class Scales:
 
     def __init__(self) -> None:
         self._same: dict[int, int] = {}
+        self._shifted: dict[int, list[Dim]] = {}
+        """Parameters with a number added, and the dims of the parameter."""
         self._readers: Counter[int] = Counter()
         self._written: dict[int, _Written] = {}
         self._contracted: list[tuple[Dim, int]] = []
@@ -66,6 +68,12 @@ class Scales:
         given, made = list(inputs), list(outputs)
         if call.op in _SAME and len(made) == 1 and made[0] is not given[0]:
             self._same[id(made[0])] = self._origin(given[0])
+            if made[0].shape == given[0].shape and id(given[0]) in self._shifted:
+                self._shifted[id(made[0])] = self._shifted[id(given[0])]
+            return
+        if _adds_a_number(call) and call.known(given[0]).nature is Nature.WEIGHT and made[0] is not given[0]:
+            self._same[id(made[0])] = self._origin(given[0])  # what scales it scales the sum: see `shifted_parameters`
+            self._shifted[id(made[0])] = call.known(given[0]).dims
             return
         for tensor in given:
             in_place = any(tensor is result for result in made)
@@ -122,7 +130,7 @@ class Scales:
         return self._same.get(id(tensor), id(tensor))
 
     def _parameter(self, call: Call, tensor: Tensor) -> tuple[int, tuple[Dim, ...]]:
-        return self._origin(tensor), tuple(call.known(tensor).dims)
+        return self._origin(tensor), tuple(self._shifted.get(id(tensor)) or call.known(tensor).dims)
 
     def _scaling(self, call: Call) -> _Written | None:
         arguments = call.arguments
@@ -160,3 +168,9 @@ class Scales:
                 return None
             parameters.append(self._parameter(call, bias))
         return _Written(tuple(parameters), None)
+
+
+def _adds_a_number(call: Call) -> bool:
+    if call.op != "add" or call.arguments.get("alpha", 1) != 1:
+        return False
+    return isinstance(call["self"], Tensor) and isinstance(call["other"], int | float)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from math import isclose
 
 from growkit.axes.axis import Axis, Correction, Occurrence
 from growkit.axes.table import AxisTable
@@ -22,7 +23,7 @@ def float_steps(table: AxisTable, steps: Iterable[WidthStep]) -> tuple[FloatStep
             factors[correction.target] *= factor
             values[correction.target] = correction.value
     return tuple(
-        FloatStep(path, values[path], values[path] * factor) for path, factor in factors.items() if factor != 1.0
+        FloatStep(path, values[path], values[path] * factor) for path, factor in factors.items() if not _is_one(factor)
     )
 
 
@@ -34,8 +35,14 @@ def leaf_steps(table: AxisTable, steps: Iterable[WidthStep]) -> tuple[LeafStep, 
         if isinstance(correction.target, Occurrence):
             factors[correction.target] *= factor
     silent = {at for axis, axis_map in _grown(table, steps) if axis_map.has_new for at in axis.silent}
-    changed = [at for at in dict.fromkeys([*factors, *silent]) if at in silent or factors[at] != 1.0]
-    return tuple(LeafStep(at.tensor, at.dim, at.position, factors[at], at in silent) for at in changed)
+    exact = {at: 1.0 if _is_one(factor) else factor for at, factor in factors.items()}
+    changed = [at for at in dict.fromkeys([*factors, *silent]) if at in silent or exact[at] != 1.0]
+    return tuple(LeafStep(at.tensor, at.dim, at.position, exact.get(at, 1.0), at in silent) for at in changed)
+
+
+def _is_one(factor: float) -> bool:
+    """Up to the rounding of powers such as 2 ** 0.5 * 2 ** -0.5, by which no weight must change."""
+    return isclose(factor, 1.0, rel_tol=1e-12)
 
 
 def _factors(table: AxisTable, steps: Iterable[WidthStep]) -> Iterator[tuple[Correction, float]]:

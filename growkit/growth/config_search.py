@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any
@@ -26,11 +26,15 @@ BUDGET, FEW = 60, 25
 
 @dataclass(frozen=True)
 class Found:
-    """Entries with which the class builds the model, but for `remaining`; `error` if it builds nothing."""
+    """Entries with which the class builds the model, but for `remaining`; `error` if it builds nothing.
+
+    `refused`: one more entry that would explain some of it, and why the class does not allow that.
+    """
 
     changes: State
     remaining: tuple[Difference, ...] = ()
     error: str = ""
+    refused: str = ""
 
     @property
     def complete(self) -> bool:
@@ -105,7 +109,8 @@ class _Search:
                 best = min(best, self._descend(state, len(self.tried) + budget // 2), key=_remaining)
         if not best.complete:
             first = self.look(everything)
-            return [first if first.error and not best.changes else self._least(best)]
+            best = first if first.error and not best.changes else self._least(best)
+            return [replace(best, refused=self._refused(best))]
         least = self._least(best)
         most = least
         for path, value in everything.items():
@@ -132,6 +137,15 @@ class _Search:
             else:
                 best = min(best, self._wait(waiting, other), key=_remaining)
         return best
+
+    def _refused(self, best: Found) -> str:
+        """The first error of a state that has one more entry, one that is a number in the config, than the best has."""
+        entries, most = dict(leaves(self.base)), set(best.changes.items())
+        for found in self.tried.values():
+            more = [(path, value) for path, value in found.changes.items() if (path, value) not in most]
+            if found.error and len(more) == 1 and most <= set(found.changes.items()) and entries.get(more[0][0]):
+                return f"{'.'.join(map(str, more[0][0]))}={more[0][1]} is refused: {found.error}"
+        return ""
 
     def _wait(self, waiting: list[Any], found: Found) -> Found:
         heappush(waiting, (_remaining(found), next(self.numbers), found, self.options(found)))

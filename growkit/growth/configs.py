@@ -231,7 +231,8 @@ def _remains(kind: str, found: Found, kept: Facts) -> str:
     shown = [f"{d}" + (f", unlike {other}" if (other := others.get(d.name)) else "") for d in found.remaining[:3]]
     more = f" (and {len(found.remaining) - 3} more)" if len(found.remaining) > 3 else ""
     hint = "; the same entries size them all, so let all of them grow" if others else ""
-    return with_it + "; ".join(shown) + more + hint
+    refused = f"; {found.refused}" if found.refused else ""
+    return with_it + "; ".join(shown) + more + hint + refused
 
 
 def _changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tuple[Any, Any]]:

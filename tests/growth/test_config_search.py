@@ -59,6 +59,13 @@ def test_what_cannot_be_built_is_named_after_a_bounded_number_of_tries() -> None
     assert len(built) <= BUDGET + 1
 
 
+def test_an_entry_that_the_class_refuses_is_named() -> None:
+    grown = {**kept(width=18), "dim": 4}  # four heads
+    (found,) = search(BASE, grown, build, [(12, 18), (3, 4)], ())
+    assert dict(found.changes) == {("width",): 18}
+    assert found.refused == "heads=4 is refused: ValueError: 18 is no multiple of 4"
+
+
 def test_a_layer_unlike_others_of_its_kind_is_named() -> None:
     difference = Difference("layers.0.up", (7,), (5,))
     assert unlike([difference], {"layers.0.up": (7,), "layers.1.up": (5,)}) == {"layers.0.up": "layers.1.up"}

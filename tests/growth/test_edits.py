@@ -9,7 +9,7 @@ from torch import Tensor
 
 from growkit.axes.layouts import Layout
 from growkit.growth.edits import Edit, edit
-from growkit.maps.lifting import GrownAxis, lift
+from growkit.maps.lifting import Change, GrownAxis, lift
 from growkit.maps.methods.table import method
 
 OLD = torch.arange(6, dtype=torch.float64).reshape(3, 2) + 1
@@ -148,3 +148,24 @@ def test_only_shares_that_are_no_powers_of_two_round_old_entries(how: str, new: 
     found = _edit("in:consumes out:produces", OLD, {"in": (new, how)})
     assert [found.rounds(dtype) for dtype in (torch.float64, torch.float32, torch.bfloat16)] == [wide] * 3
     assert found.rounds(torch.float16) == half
+
+
+def test_new_writers_hold_the_mean_of_the_old_ones() -> None:
+    """Rows (1, 2), (3, 4), (5, 6): the mean is (3, 4); a column that is new too is drawn before the mean is taken."""
+    grown = _edit("out:produces in:consumes", OLD, {"out": (5, "mean_pad")})
+    assert torch.equal(grown.value(OLD), torch.cat([OLD, OLD[1:2], OLD[1:2]]))
+    both = _edit("out:produces in:consumes", OLD, {"out": (4, "mean_pad"), "in": (3, "zero_pad")}).value(OLD)
+    assert torch.allclose(both[3], both[:3].mean(0))
+    assert (both[:, 2] != 0).all()
+
+
+def test_a_shifted_gain_scales_with_its_shift() -> None:
+    """Used as 1 + w: w = 2 takes the factor 1/2 as (1 + 2) / 2 - 1; a new gain of one is zero."""
+    old = torch.tensor([2.0, -1.0])
+    layout = Layout.parse("unit:gain")
+    axis = GrownAxis(method("zero_pad").make(2, 3), method("zero_pad"))
+    (dim,) = layout.dims
+    dims = [lift(dim, {"unit": 2}, {"unit": axis}, {0: Change(0.5)})]
+    grown = edit("w", old, layout, dims, "0/0", shift=1.0)
+    assert grown.value(old).tolist() == [0.5, -1.0, 0.0]
+    assert grown.gradient(torch.tensor([3.0, 5.0])).tolist() == [6.0, 10.0, 0.0]

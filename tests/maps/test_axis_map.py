@@ -107,3 +107,27 @@ def test_broken_maps_are_refused(
 def test_maps_that_do_not_meet() -> None:
     with pytest.raises(MapError, match="a map to 2 units followed by one from 3"):
         AxisMap.identity(2).then(AxisMap.identity(3))
+
+
+def test_sums_over_a_map() -> None:
+    """Units 0, 0, 1, 1 with scales 1: squares and units sum to twice as much; unequal copies to no one factor."""
+    twice = AxisMap.copies(2, (0, 0, 1, 1))
+    assert (twice.energy, twice.total, twice.self_dual) == (2.0, 2.0, True)
+    uneven = AxisMap.copies(2, (0, 0, 1))
+    assert (uneven.energy, uneven.total, uneven.self_dual) == (None, None, False)
+    padded = AxisMap.copies(2, (0, 1, NEW), padded=True)
+    assert (padded.energy, padded.total, padded.self_dual) == (1.0, 1.0, True)
+    averaged = AxisMap.copies(2, (0, 1, NEW), averaged=True)
+    assert (averaged.energy, averaged.total) == (1.0, 1.5)
+    shares = AxisMap(1, (0, 0), (1.0, 1.0), (0.25, 0.75))
+    assert (shares.energy, shares.self_dual) == (2.0, False)
+
+
+def test_a_readout_gain_divides_what_copies_would_add_twice() -> None:
+    """A tied table writes m and reads m again, so that what it reads is n / m; its gradient is then m * m."""
+    isometric = AxisMap(1, (0, 0), (0.6, 0.8), (0.6, 0.8))
+    copies = AxisMap.copies(1, (0, 0, NEW))
+    assert isometric.value_factors(Role.READOUT) == (1.0, 1.0)
+    assert copies.value_factors(Role.READOUT) == (0.5, 0.5, 0.0)
+    assert copies.gradient_factors(Role.READOUT) == (1.0, 1.0, 0.0)
+    assert isometric.gradient_factors(Role.READOUT) == pytest.approx((0.36, 0.64))

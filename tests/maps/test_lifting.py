@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from growkit.axes.layouts import Layout
 from growkit.maps.axis_map import AxisMap
-from growkit.maps.lifting import DimMap, GrownAxis, count_new, lift
+from growkit.maps.lifting import Change, DimMap, GrownAxis, count_new, lift
 from growkit.maps.methods.copy import METHOD as COPY
 from growkit.maps.methods.fresh import METHOD as FRESH
 from growkit.maps.methods.method import Fill, Method
@@ -110,3 +110,16 @@ def test_statistics_have_no_gradient() -> None:
 def test_unchanged_dims_have_no_map() -> None:
     (dim,) = Layout.parse("(a 3)").dims
     assert lift(dim, {"a": 2}, {}) is None
+
+
+def test_an_occurrence_takes_a_factor_and_its_gradient_the_inverse() -> None:
+    """[a|a] where only the second part is changed, by 4; new units are silent there."""
+    (dim,) = Layout.parse("[a:produces|a:produces]").dims
+    grown = {"a": GrownAxis(FRESH.make(1, 2, ""), FRESH)}
+    lifted = lift(dim, {"a": 1}, grown, {1: Change(4.0, silent=True)})
+    assert lifted is not None
+    assert lifted.source == (0, -1, 1, -1)
+    assert (lifted.value[0], lifted.value[2]) == (1.0, 4.0)
+    assert lifted.gradient is not None
+    assert (lifted.gradient[0], lifted.gradient[2]) == (1.0, 0.25)
+    assert lifted.fill == (None, Fill.RANDOM, None, Fill.ZERO)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from torch import nn
 import growkit as gk
 from growkit.growth.float64 import float64
 from growkit.testing import randomise
+from growkit.testing.zoo.entry import Entry
+from growkit.testing.zoo.hf_conformers import ENTRIES as HF_CONFORMERS
 
 transformers = pytest.importorskip("transformers")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -165,3 +168,19 @@ def test_a_grown_model_generates_the_same(name: str) -> None:
     before = model.generate(tokens, use_cache=True, **options)
     gk.grow(model, widen=widen(model, inputs, {FFN: 2.0}), example_inputs=inputs)
     assert torch.equal(model.generate(tokens, use_cache=True, **options), before)
+
+
+@pytest.mark.parametrize("entry", HF_CONFORMERS[:2], ids=lambda entry: entry.name)
+def test_the_stream_of_a_wav2vec2_conformer_grows_with_all_the_rest(entry: Entry) -> None:
+    model, inputs = entry.make()
+    before, table = copy.deepcopy(model), gk.discover(model, inputs, layouts=entry.layouts)
+    axes = [axis for axis in table if not axis.locked and axis.kind in ("stream", "heads", "hidden", "channels")]
+    unread = [name for name in table.unread if name not in (entry.layouts or {})]
+    kept = {"layouts": entry.layouts, "leave": unread}
+    report = gk.grow(model, widen={axis.name: 2.0 for axis in axes}, example_inputs=inputs, **kept)  # type: ignore[arg-type]
+    assert any(axis.kind == "stream" for axis in axes)
+    assert report.verification is not None
+    assert report.verification.passed
+    # tables of positions are made from the width of the stream, so others would come out of a new model
+    assert not report.configs[0].describes
+    assert sum(p.numel() for p in model.parameters()) > 2 * sum(p.numel() for p in before.parameters())

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import isclose
 from types import MappingProxyType
 
-from growkit.axes.axis import Axis, Correction, Lock, Passage
+from growkit.axes.axis import Axis, Correction, Lock, Occurrence, Passage
 from growkit.axes.expressions import Role
 from growkit.axes.reading import BESIDE_OTHERS
 from growkit.axes.table import AxisTable
@@ -110,11 +110,32 @@ def admits(axis: Axis) -> tuple[str, ...]:
 
 def annotate(table: AxisTable) -> AxisTable:
     """The table with `admits` filled in, and axes that admit no method locked with the reason."""
-    return replace(table, axes=tuple(_annotated(axis) for axis in table.axes))
+    admitted: dict[Axis, tuple[str, ...]] = {}  # the layers of a model have axes alike, and trying maps takes time
+    for axis in table.axes:
+        alike = _anywhere(axis)
+        if alike not in admitted:
+            admitted[alike] = admits(alike)
+    return replace(table, axes=tuple(_annotated(axis, admitted[_anywhere(axis)]) for axis in table.axes))
 
 
-def _annotated(axis: Axis) -> Axis:
-    admitted = admits(axis)
+def _anywhere(axis: Axis) -> Axis:
+    """What `admits` depends on: an axis without names of tensors and places."""
+    return Axis(
+        "",
+        axis.size,
+        axis.kind,
+        tuple(dict.fromkeys(Occurrence("", 0, 0, None if o.factor is None else 0, o.role) for o in axis.occurrences)),
+        tuple(dict.fromkeys(Passage(passage.kind, "") for passage in axis.passages)),
+        (Lock("", "", ""),) if axis.locked else (),
+        corrections=tuple(
+            dict.fromkeys(
+                replace(c, target=None if c.target is None else "", where="", value=None) for c in axis.corrections
+            )
+        ),
+    )
+
+
+def _annotated(axis: Axis, admitted: tuple[str, ...]) -> Axis:
     if axis.locked or admitted:
         return replace(axis, admits=admitted)
     if _unmade(axis):

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map_only
 
 from growkit.axes.axis import Block
 from growkit.discovery.call import Call
@@ -45,7 +44,7 @@ class Flow:
     def op(self, call: Call, inputs: Iterable[Tensor], outputs: Iterable[Tensor], written: Iterable[Tensor]) -> None:
         """Notes one op; `written`: operands that it writes in place."""
         number, made = len(self.ops), list(outputs)
-        arguments = tree_map_only(Tensor, self._value, call.arguments)
+        arguments = {name: self._with_values(argument) for name, argument in call.arguments.items()}
         self.ops.append(Op(call.op, call.where, arguments, tuple(map(id, made))))
         for tensor in (*inputs, *made):
             self._shown[id(tensor)] = (tensor.dtype, tensor.shape)
@@ -66,9 +65,9 @@ class Flow:
 
     def leave(self, path: str, inputs: Any, result: Any) -> None:
         """Notes the end of the call of a module."""
-        start, returned = self._entered.pop(), tensors_in(result)
-        given = tuple(self._value(tensor, start) for tensor in tensors_in(inputs))
-        for tensor in (*tensors_in(inputs), *returned):
+        start, returned, tensors = self._entered.pop(), tensors_in(result), tensors_in(inputs)
+        given = tuple(self._value(tensor, start) for tensor in tensors)
+        for tensor in (*tensors, *returned):
             self._shown.setdefault(id(tensor), (tensor.dtype, tensor.shape))
             self._tensors[id(tensor)] = tensor
         self._runs.setdefault(path, []).append(_Run(start, given, self._value(returned[0]) if returned else None))
@@ -134,6 +133,12 @@ class Flow:
                 if run.result == result and run.inputs and run.inputs[0] != result:
                     return inner.removeprefix(path + "."), run.inputs[0]
         return None
+
+    def _with_values(self, argument: Any) -> Any:
+        """An argument of an op with values in the place of tensors."""
+        if isinstance(argument, Tensor):
+            return self._value(argument)
+        return [self._with_values(x) for x in argument] if type(argument) in (list, tuple) else argument
 
     def _value(self, tensor: Tensor, before: int | None = None) -> Value:
         """A tensor as it is now, or as it was before an op."""

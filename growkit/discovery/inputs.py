@@ -14,7 +14,7 @@ from growkit.errors import InputsError
 CallModel = Callable[[nn.Module, Any], Any]
 """`call(model, inputs)`: runs the model where `forward` is not the entry."""
 
-_CLOSED = (str, bytes, type, torch.dtype, nn.Module, ModuleType)
+_CLOSED = (str, bytes, int, float, type(None), type, torch.dtype, nn.Module, ModuleType)
 """What holds no tensors of a result; a Python module would lead to everything that is imported."""
 
 
@@ -93,16 +93,14 @@ def leaves_in(value: Any) -> list[Tensor]:
     """The tensors of a nested structure, each as often as it occurs; what contains itself is opened once."""
     found: list[Tensor] = []
     seen: dict[int, Any] = {}
-
-    def visit(x: Any) -> None:
+    waiting = [value]
+    while waiting:
+        x = waiting.pop()
         if isinstance(x, Tensor):
             found.append(x)
-        elif id(x) not in seen and not isinstance(x, _CLOSED):
+        elif not isinstance(x, _CLOSED) and id(x) not in seen:
             seen[id(x)] = x  # kept, so that no other object gets its id
-            for child in _children(x):
-                visit(child)
-
-    visit(value)
+            waiting += _children(x)[::-1]
     return found
 
 

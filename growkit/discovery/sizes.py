@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from functools import reduce
 from math import prod
 from operator import mul
@@ -11,11 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves
 
 from growkit.axes.axis import Lock
 from growkit.axes.node import Dim
-from growkit.discovery.call import DECLARE
+from growkit.discovery.call import DECLARE, flat
 from growkit.discovery.readers import READERS, Run, Use, Uses, temperature
 from growkit.discovery.size_floats import Powers, SizeFloat
 from growkit.discovery.size_floats import plain as plain_float
@@ -73,11 +73,12 @@ class SizeWatch(TorchFunctionMode):
         self.lock_cuts("slice")
         name = getattr(func, "__name__", str(func))
         plain_name = name.strip("_")
-        factors = self._factors(plain_name, args, kwargs)
-        given = tree_leaves((args, kwargs))
+        given = flat((*args, *kwargs.values()))
+        factors = self._factors(plain_name, given, args, kwargs)
+        unseen: list[Powers] = []
         self._inside = True
         try:
-            with self.tracer.expecting(factors) as unseen, self.tracer.floats.given(given):
+            with self.tracer.expecting(factors, unseen) if factors else nullcontext(), self.tracer.floats.given(given):
                 result = func(*args, **kwargs)
         finally:
             self._inside = False
@@ -117,14 +118,13 @@ class SizeWatch(TorchFunctionMode):
                 self.tracer.axes.lock(dim, Lock("its values leave torch here", where, DECLARE), declarable=True)
         return result
 
-    def _factors(self, name: str, args: Any, kwargs: Any) -> list[tuple[float, Powers]]:
+    def _factors(self, name: str, leaves: list[Any], args: Any, kwargs: Any) -> list[tuple[float, Powers]]:
         """The numbers made of sizes by which a function may multiply or divide, and what they are made of."""
         if name in _FACTORS:
-            given = tree_leaves((args, kwargs))
-            floats = [x for x in given if isinstance(x, SizeFloat)]
+            floats = [x for x in leaves if isinstance(x, SizeFloat)]
             return [
                 *((plain_float(x), x.powers) for x in floats),
-                *((float(plain(x)), ((x.origin, 1.0),)) for x in given if isinstance(x, SizeInt)),
+                *((float(plain(x)), ((x.origin, 1.0),)) for x in leaves if isinstance(x, SizeInt)),
             ]
         if name in ("scaled_dot_product_attention", "multi_head_attention_forward"):
             given = args[6] if len(args) > 6 else kwargs.get("scale")

@@ -19,7 +19,7 @@ from growkit.axes.axis import Lock
 from growkit.axes.node import Dim
 from growkit.axes.union_find import Axes
 from growkit.discovery.blocks import Flow
-from growkit.discovery.call import DECLARE, OTHERS, Call, Known, Nature, Notes, Unfollowable, bind, written
+from growkit.discovery.call import DECLARE, OTHERS, Call, Known, Nature, Notes, Unfollowable, bind, flat, written
 from growkit.discovery.derived import Derived
 from growkit.discovery.floats import Floats
 from growkit.discovery.graph import Graph
@@ -222,12 +222,11 @@ class Tracer(TorchDispatchMode):
             self.warnings[f"the run branches on values at {where}: other branches were not seen"] = None
 
     @contextmanager
-    def expecting(self, factors: list[tuple[float, Powers]]) -> Iterator[list[Powers]]:
-        """Inside, ops that are given one of these numbers are noted; gives what the numbers not met were made of."""
+    def expecting(self, factors: list[tuple[float, Powers]], unseen: list[Powers]) -> Iterator[None]:
+        """Inside, ops that are given one of these numbers are noted; puts what others were made of into `unseen`."""
         outer, self._expected, self._met = (self._expected, self._met), factors, set()
-        unseen: list[Powers] = []
         try:
-            yield unseen
+            yield
             unseen += [powers for i, (_, powers) in enumerate(factors) if i not in self._met]
         finally:
             self._expected, self._met = outer
@@ -249,8 +248,9 @@ class Tracer(TorchDispatchMode):
         result = func(*args, **kwargs)
         if func.overloadpacket.__name__ in _UNSET:
             result.zero_()
-        inputs = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
-        outputs = [x for x in tree_leaves(result) if isinstance(x, Tensor)]
+        inputs = [x for x in flat((*args, *kwargs.values())) if isinstance(x, Tensor)]
+        outputs = [x for x in flat([result]) if isinstance(x, Tensor)]
+        self._alive += inputs + outputs
         for x in inputs if self._plain else ():
             self._plain.pop(id(x), None)
         self.read |= {self._names[id(x)] for x in inputs if id(x) in self._names}

@@ -120,18 +120,20 @@ def annotate(table: AxisTable) -> AxisTable:
 
 def _anywhere(axis: Axis) -> Axis:
     """What `admits` depends on: an axis without names of tensors and places."""
-    return Axis(
-        "",
-        axis.size,
-        axis.kind,
-        tuple(dict.fromkeys(Occurrence("", 0, 0, None if o.factor is None else 0, o.role) for o in axis.occurrences)),
-        tuple(dict.fromkeys(Passage(passage.kind, "") for passage in axis.passages)),
-        (Lock("", "", ""),) if axis.locked else (),
-        corrections=tuple(
-            dict.fromkeys(
-                replace(c, target=None if c.target is None else "", where="", value=None) for c in axis.corrections
-            )
-        ),
+    occurrences = [replace(o, tensor="", dim=0, position=0, factor=o.factor and 1) for o in axis.occurrences]
+    targets = [
+        replace(c.target, tensor="", dim=0, position=0) if isinstance(c.target, Occurrence) else c.target and ""
+        for c in axis.corrections
+    ]
+    corrections = [replace(c, target=t, where="") for c, t in zip(axis.corrections, targets, strict=True)]
+    return replace(
+        axis,
+        name="",
+        occurrences=tuple(dict.fromkeys(occurrences)),
+        passages=tuple(dict.fromkeys(Passage(passage.kind, "") for passage in axis.passages)),
+        locks=axis.locks and (Lock("", "", ""),),
+        corrections=tuple(dict.fromkeys(corrections)),
+        silent=(),
     )
 
 

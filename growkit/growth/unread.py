@@ -9,9 +9,13 @@ from growkit.growth.plan import WidthStep
 
 
 def unread(table: AxisTable, steps: Sequence[WidthStep]) -> tuple[str, ...]:
-    """The tensors that the run did not read and that have a dim of a size which grows."""
+    """The tensors that the run did not read that lie along what grows, or have a dim of a size that does."""
     sizes = {step.old for step in steps}
-    return tuple(name for name in table.unreached if sizes & set(table.layouts[name].shape(table.sizes)))
+    grown = {step.axis for step in steps}
+    held = {name: table.layouts[name] for name in table.unreached}
+    return tuple(
+        n for n, held_as in held.items() if sizes & set(held_as.shape(table.sizes)) or grown & set(held_as.axes())
+    )
 
 
 def unread_warnings(table: AxisTable, steps: Sequence[WidthStep]) -> tuple[str, ...]:

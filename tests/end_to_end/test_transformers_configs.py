@@ -177,8 +177,10 @@ def test_the_stream_of_a_wav2vec2_conformer_grows_with_all_the_rest(entry: Entry
     axes = [axis for axis in table if not axis.locked and axis.kind in ("stream", "heads", "hidden", "channels")]
     unread = [name for name in table.unread if name not in (entry.layouts or {})]
     kept = {"layouts": entry.layouts, "leave": unread}
+    streams = {axis.name: 2.0 for axis in axes if axis.kind == "stream"}
+    assert streams
+    gk.grow(copy.deepcopy(model), widen=streams, example_inputs=inputs, **kept)  # type: ignore[arg-type]
     report = gk.grow(model, widen={axis.name: 2.0 for axis in axes}, example_inputs=inputs, **kept)  # type: ignore[arg-type]
-    assert any(axis.kind == "stream" for axis in axes)
     assert report.verification is not None
     assert report.verification.passed
     # tables of positions are made from the width of the stream, so others would come out of a new model

@@ -27,6 +27,11 @@ def _(s: Sizes) -> tuple[nn.Module, Tensor]:
     )  # fmt: skip
 
 
+@construct("one bias for all units, repeated", "enter.weight[0]")
+def _(s: Sizes) -> tuple[nn.Module, Tensor]:
+    return chain(s, lambda m, h: torch.tanh(h + m.bias.repeat_interleave(m.n)), s.a, bias=weight(1), n=s.a)
+
+
 @construct("frozen parameters", "enter.weight[0]", "mid.weight[0]")
 def _(s: Sizes) -> tuple[nn.Module, Tensor]:
     model, x = chain(s, lambda m, h: torch.tanh(m.mid(h)), s.b, mid=nn.Linear(s.a, s.b))

@@ -6,9 +6,11 @@ import ast
 import copy
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +22,7 @@ from growkit.discovery.inputs import leaves_in, run_model
 from growkit.discovery.untouched import untouched
 from growkit.errors import GrowkitError, TieError
 from growkit.growth.api import grow
+from growkit.growth.configs import CONFIGS
 from growkit.growth.float64 import float64
 from growkit.growth.plan import Plan
 from growkit.growth.planning import make_plan
@@ -165,7 +168,8 @@ class Sweep:
 
     def _deviation(self, plan: Plan, example_inputs: Any) -> float:
         copied = copy.deepcopy(self.model) if self.factory is None else self.model
-        grown = grow(copied, plan, example_inputs=example_inputs, factory=self.factory).model
+        with nullcontext() if example_inputs is not None else patch.dict(CONFIGS, clear=True):  # dozens of models
+            grown = grow(copied, plan, example_inputs=example_inputs, factory=self.factory).model
         after = _outputs(grown, self.inputs)
         assert len(after) == len(self.before)
         return max(_relative(old, new) for old, new in zip(self.before, after, strict=True))

@@ -108,7 +108,7 @@ class Cuts:
         op = graph.maker(value)
         if op is None or graph.changes_behind(value.number):
             return
-        here = Cut(ops=frozenset({value.number}), scaled=() if op.name in PARTIAL else (value,))
+        here = Cut(ops=frozenset({value.number}), scaled=(value,))
         for way in self._through(op, value, serial, nodes):
             yield here + way
 
@@ -118,7 +118,11 @@ class Cuts:
             operand = arguments["self"]
             others = {id(node) for node in self.graph.of_axis(operand, serial)}
             kept = tuple(node for node in nodes if id(node) in others)
-            siblings = [x for x in self.graph.results(value.number) if x != value]
+            siblings = tuple(x for x in self.graph.results(value.number) if x != value)
+            if not nodes and not others:  # summed over before: all of the operand is scaled
+                for way in self._ways(operand, serial, ()):
+                    yield Cut(scaled=siblings) + way
+                return
             touched = {id(node) for x in siblings for node in self.graph.of_axis(x, serial)}
             if not nodes or len(kept) < len(nodes) or touched & {id(node) for node in nodes}:
                 return
@@ -173,17 +177,22 @@ class Cuts:
         return weights or [x for x, nature in zip(factors, natures, strict=True) if nature is Nature.ACTIVATION]
 
     def _leaf(self, value: Value, serial: int, nodes: tuple[Node, ...]) -> Iterator[Cut]:
-        """A parameter, or one that a number is added to before it is used."""
+        """A parameter, a part of one, or one that a number is added to before it is used."""
         graph, ops, shifted = self.graph, set(), False
-        scaled = []
+        scaled: list[Value] = []
+        parts: list[tuple[Value, tuple[Node, ...]]] = []
         while value.tensor not in graph.parameters:
             op = graph.maker(value)
             if op is None or graph.nature(value) is not Nature.WEIGHT:
                 return
             ops.add(value.number)
-            scaled.append(value)
+            if not parts:
+                scaled.append(value)
             if op.name in WHOLE:
                 value = op.arguments["self"]
+            elif op.name in PARTIAL and not shifted and nodes:
+                value = op.arguments["self"]
+                parts.append((value, nodes))
             elif not shifted and (shift := shift_of(op)):
                 shifted, value = True, shift[0]
             else:
@@ -192,10 +201,10 @@ class Cuts:
             return
         held = list(graph.of_axis(value, serial))
         mine = {id(node) for node in nodes}
-        chosen = [node for node in held if id(node) in mine] or (held if len(held) == 1 else [])
+        chosen = [node for node in held if id(node) in mine] or (held if len(held) == 1 and not parts else [])
         if chosen:
             leaves = tuple(Leaf(value, node) for node in chosen)
-            yield Cut(leaves, frozenset(ops), (*scaled, value))
+            yield Cut(leaves, frozenset(ops), tuple(scaled) if parts else (*scaled, value), tuple(parts))
 
     def _moved(self, operand: object, serial: int, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
         """The occurrences of the axis in an operand that are those of the result: the same, or all."""

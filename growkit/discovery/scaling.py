@@ -108,7 +108,8 @@ class Scaling:
         given = [x for x in op.values() if self._of(x)]
         if not given:
             return _NONE
-        if name in _CARRY or (name == "clamp_min" and 0 < _number(arguments.get("min")) <= _TINY):
+        zeros = name == "constant_pad_nd" and arguments.get("value", 0) == 0
+        if name in _CARRY or zeros or (name == "clamp_min" and 0 < _number(arguments.get("min")) <= _TINY):
             return self._of(given[0]) if given == [arguments["self"]] else self._stuck(number, op)
         if name in ("add", "sub") and self._added_float(number, op, given):
             return self._of(given[0])

@@ -1,0 +1,59 @@
+"""What takes the temperature of attention: parts of parameters, and what is padded and cut on the way."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from growkit.discovery.discover import discover
+from growkit.testing.sweep import Sweep
+from growkit.testing.zoo import ZOO
+
+WIDTH, TIME, FROM = 5, 4, 3
+
+
+def corrected(model: nn.Module, inputs: object, axis: str) -> set[str]:
+    """Where the corrections of an axis are made."""
+    return {str(correction.target) for correction in discover(model, inputs)[axis][0].corrections}
+
+
+def test_a_part_of_a_packed_parameter_takes_it() -> None:
+    model, inputs = ZOO["MultiheadAttention, two tensors"].make()
+    axis = "attention.in_proj_weight[0].1"
+    assert corrected(model, inputs, axis) == {"attention.in_proj_weight[0].1", "attention.in_proj_bias[0].1"}
+    assert Sweep(model, inputs).grow({axis: 6}, "copy").outcome == "exact"
+
+
+def test_scores_that_are_padded_and_cut_pass_it_on() -> None:
+    model, inputs = ZOO["growkit Conformer"].make()
+    axis = "layers.0.attention.query.weight[0].1"
+    names = {f"layers.0.attention.{name}[0].1" for name in ("query.weight", "query.bias")}
+    names |= {f"layers.0.attention.pos_bias_{letter}[1]" for letter in "uv"}
+    assert corrected(model, inputs, axis) == names
+    assert Sweep(model, inputs).grow({axis: 6}, "copy").outcome == "exact"
+
+
+class Packed(nn.Module):
+    """Attention whose queries and keys are parts of one tensor; `elsewhere`: the queries are read once more."""
+
+    def __init__(self, elsewhere: bool):
+        super().__init__()
+        self.both, self.value = nn.Linear(WIDTH, 2 * FROM), nn.Linear(WIDTH, WIDTH)
+        self.elsewhere = elsewhere
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key = self.both(x).split(self.both.out_features // 2, -1)
+        weight = (query @ key.transpose(-2, -1) * query.size(-1) ** -0.5).softmax(-1)
+        result = weight @ self.value(x)
+        return result + query.abs().sum(-1, keepdim=True) if self.elsewhere else result
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_part_that_is_read_elsewhere_too_takes_nothing(elsewhere: bool) -> None:
+    torch.manual_seed(0)
+    sweep = Sweep(Packed(elsewhere).double().eval(), torch.randn(2, TIME, WIDTH, dtype=torch.float64))
+    axis = sweep.table["both.weight[0].0"][0]
+    sweep.grow({axis.name: 2 * FROM}, "copy")
+    assert not sweep.of("wrong") + sweep.of("caught")
+    assert bool(sweep.of("exact")) is not elsewhere, sweep.attempts

@@ -293,8 +293,8 @@ def shuffles(size: Size) -> Built:
 
 ENTRIES = (
     Entry("convolutions", plain),
-    Entry("convolutions flattened", flattened),
-    Entry("convolutions over time", one_dimensional),
+    Entry("convolutions flattened", flattened, unwanted=("7.weight[[]1].[12]",)),
+    Entry("convolutions over time", one_dimensional, unwanted=("9.weight[[]1].1",)),
     Entry("convolutions over volumes", three_dimensional),
     Entry("depthwise convolutions", depthwise),
     Entry("grouped convolutions", grouped),
@@ -305,5 +305,5 @@ ENTRIES = (
     Entry("residual convolutions", residual),
     Entry("U-Net", u_net),
     Entry("concatenated branches", dense_branches),
-    Entry("shuffles", shuffles),
+    Entry("shuffles", shuffles, unwanted=("0.weight[[]0].1", "5.weight[[]1].1")),
 )

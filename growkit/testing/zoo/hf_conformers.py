@@ -184,9 +184,12 @@ def granite(size: Size) -> Built:
 MASK = {"masked_spec_embed": f"{STREAM}:produces"}
 ROTARY_MASK = {"masked_spec_embed": f"({STREAM}.0 [{STREAM}.1|{STREAM}.1]):produces"}
 
+ONE_CHANNEL = ("*.conv_layers.0.conv.weight[[]1]",)
+"""Sound in one channel."""
+
 ENTRIES = (
-    Entry("Wav2Vec2-Conformer, relative", wav2vec2_conformer, layouts=MASK),
-    Entry("Wav2Vec2-Conformer, rotary", wav2vec2_conformer_rotary, layouts=ROTARY_MASK),
+    Entry("Wav2Vec2-Conformer, relative", wav2vec2_conformer, unwanted=ONE_CHANNEL, layouts=MASK),
+    Entry("Wav2Vec2-Conformer, rotary", wav2vec2_conformer_rotary, unwanted=ONE_CHANNEL, layouts=ROTARY_MASK),
     Entry("Wav2Vec2-BERT", wav2vec2_bert, layouts=MASK),
     Entry("FastSpeech2Conformer encoder", fast_speech2),
     Entry("FastSpeech2Conformer encoder, concatenated", fast_speech2_concat),

@@ -84,8 +84,11 @@ def whisper(size: Size) -> Built:
 STREAM = "feature_projection.projection.weight[0]"
 MASK = {"masked_spec_embed": f"({STREAM}.0 {STREAM}.1):produces"}
 
+ONE_CHANNEL = ("*.conv_layers.0.conv.weight[[]1]",)
+"""Sound in one channel."""
+
 ENTRIES = (
-    Entry("Wav2Vec2", wav2vec2, layouts=MASK),
-    Entry("Wav2Vec2, pre-norm", wav2vec2_stable, layouts=MASK),
+    Entry("Wav2Vec2", wav2vec2, unwanted=ONE_CHANNEL, layouts=MASK),
+    Entry("Wav2Vec2, pre-norm", wav2vec2_stable, unwanted=ONE_CHANNEL, layouts=MASK),
     Entry("Whisper", whisper),
 )

@@ -19,7 +19,13 @@ from growkit.discovery.statistics import Resolved
 
 
 def rename_passages(axes: Axes, resolved: Resolved) -> None:
-    """Puts the better known kinds of a passage in its place, where all ops that noted it on an axis have one."""
+    """Puts the better known kinds of a passage in its place, where all ops that noted it on an axis have one.
+
+    After `settle`: parts have the passages of what they are parts of, which lets go of them.
+    """
+    for shared in (axes.shared(node) for node in axes.nodes):
+        if shared.parts:
+            shared.passages = {}
     better: dict[int, dict[Passage, list[Passage]]] = defaultdict(dict)
     for (serial, kind, where), kinds in resolved.items():
         found = [kind for kind in dict.fromkeys(kinds) if kind is not None]

@@ -21,13 +21,13 @@ from growkit.discovery.counts import declared_counts, declared_indices, tried_co
 from growkit.discovery.declared import declare, open_locks
 from growkit.discovery.inputs import CallModel, run_model, tensors_in
 from growkit.discovery.numbers import Numbers, attributes_in
-from growkit.discovery.readers import Uses
 from growkit.discovery.scaling import Scaling
 from growkit.discovery.sizes import SizeWatch
 from growkit.discovery.summary import build_axes, layouts_by_serial, lock_doubtful
 from growkit.discovery.taint import Attribute, HashableSizeInt, SizeInt, tainted
 from growkit.discovery.trace import Tracer
 from growkit.discovery.untouched import untouched, unwrap
+from growkit.discovery.uses import Uses
 from growkit.errors import InputsError
 from growkit.nn.contents import module_types
 

@@ -12,9 +12,9 @@ from growkit.discovery import polynomials
 from growkit.discovery.call import DECLARE, OTHERS
 from growkit.discovery.comparisons import bounded, stays
 from growkit.discovery.polynomials import Polynomial
-from growkit.discovery.readers import Use, Uses
 from growkit.discovery.size_floats import Powers
 from growkit.discovery.taint import Attribute, Comparison, Computed, Literal, Origin, SizeOf
+from growkit.discovery.uses import Use, Uses
 
 KEEP = "let the module keep the size in an int attribute, or take it from a tensor's shape"
 _MOST_VALUES = 1000

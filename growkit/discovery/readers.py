@@ -2,63 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from growkit.axes.node import Dim, Irreconcilable, Join
+from growkit.axes.node import Dim, Irreconcilable
+from growkit.discovery.attention_readers import attention, multi_head_attention
 from growkit.discovery.call import Nature
-from growkit.discovery.taint import Comparison, Computed, Literal, Origin, SizeInt, SizeOf, as_int, plain
-from growkit.discovery.trace import Tracer
+from growkit.discovery.taint import SizeInt, as_int, plain
+from growkit.discovery.uses import Pairs, Reader, Run
 
-
-@dataclass(frozen=True)
-class Use:
-    """An int from `origin` was the size of `dim`."""
-
-    origin: Origin
-    dim: Dim
-    where: str
-
-
-@dataclass
-class Uses:
-    """All that was seen of ints."""
-
-    sizes: list[Use] = field(default_factory=list)
-    equal: list[tuple[list[Dim], str]] = field(default_factory=list)
-    """Dims that a call makes equally large, such as the parts of a chunk."""
-    numeric: list[tuple[Origin, str]] = field(default_factory=list)
-    """Sizes that were used as numbers."""
-    unexplained: list[tuple[Origin, str]] = field(default_factory=list)
-    """Ints that were given to a function of which it is unknown what it does with them."""
-
-    compared: list[tuple[Comparison, str]] = field(default_factory=list)
-
-    def origins(self) -> list[Origin]:
-        """Where the ints came from that were used as sizes or numbers."""
-        return [use.origin for use in self.sizes] + [origin for origin, _ in (*self.numeric, *self.unexplained)]
-
-
-@dataclass(frozen=True)
-class Run:
-    """The traced run, as readers see it."""
-
-    tracer: Tracer
-    uses: Uses
-
-    def dims(self, tensor: Tensor) -> list[Dim]:
-        """The dims of a tensor of the run."""
-        return self.tracer.dims(tensor)
-
-
-Pairs = Iterable[tuple[int, Dim]]
-Reader = Callable[[Run, Sequence[Any], dict[str, Any], Any], Pairs]
-"""From a run, a call and its result, ints and the dims whose sizes they are."""
 _SHAPING = (
     "view", "reshape", "expand", "broadcast_to", "zeros", "ones", "empty", "rand", "randn", "new_zeros",
     "new_ones", "new_empty",
@@ -263,44 +219,6 @@ def _arange(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) 
     return [(end, run.dims(result)[0]) for end in ends if plain(end) == result.numel()]
 
 
-def temperature(run: Run, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[tuple[int, Dim]]:
-    """The size by whose root the scores of an attention function are divided, unless it is given a scale."""
-    if name == "multi_head_attention_forward":
-        weight, heads = kwargs.get("out_proj_weight", args[11] if len(args) > 11 else None), args[4]
-        if isinstance(weight, Tensor):
-            try:
-                split = run.tracer.axes.split_dim(run.dims(weight)[1], plain(as_int(heads)))[1]
-            except Irreconcilable:  # attention itself locks the axis
-                return
-            yield prod(node.size for node in split), split
-    elif (args[6] if len(args) > 6 else kwargs.get("scale")) is None:
-        query = args[0] if args else kwargs["query"]
-        yield query.shape[-1], run.dims(query)[-1]
-
-
-def _attention(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
-    scale = args[6] if len(args) > 6 else kwargs.get("scale")
-    if isinstance(scale, SizeInt):
-        run.uses.numeric.append((scale.origin, run.tracer.where("scaled_dot_product_attention")))
-    return ()
-
-
-def _multi_head_attention(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
-    """`nn.MultiheadAttention` splits heads inside this function, where no call is seen."""
-    query, width, heads, packed = args[0], args[3], args[4], args[5]
-    out_weight = args[11]
-    stream, inner = run.dims(query)[-1], run.dims(out_weight)[1]
-    separate = [kwargs.get(name) for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight")]
-    projected = [run.dims(weight)[0] for weight in separate if weight is not None]
-    run.uses.equal.append(([stream, inner, *projected], run.tracer.where("multi_head_attention")))
-    split = run.tracer.axes.split_dim(inner, plain(heads))
-    parts = None if packed is None else run.tracer.axes.parts(run.dims(packed)[0][0])
-    if parts is not None and parts.join is Join.CONCAT:  # keys have the dims of values
-        size = Computed("*", Literal(3), SizeOf(tuple(inner)))
-        run.uses.sizes.append(Use(size, run.dims(packed)[0], run.tracer.where("multi_head_attention")))
-    return [(width, stream), (heads, split[0])]
-
-
 READERS: dict[str, Reader] = {
     **dict.fromkeys(_SHAPING, _shape),
     **dict.fromkeys(("full", "new_full"), _full),
@@ -326,6 +244,6 @@ READERS: dict[str, Reader] = {
     **dict.fromkeys(("repeat", "tile"), _repeat),
     "arange": _arange,
     "pad": _pad,
-    "scaled_dot_product_attention": _attention,
-    "multi_head_attention_forward": _multi_head_attention,
+    "scaled_dot_product_attention": attention,
+    "multi_head_attention_forward": multi_head_attention,
 }

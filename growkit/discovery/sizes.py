@@ -15,12 +15,14 @@ from torch.overrides import TorchFunctionMode
 
 from growkit.axes.axis import Lock
 from growkit.axes.node import Dim
+from growkit.discovery.attention_readers import temperature
 from growkit.discovery.call import DECLARE, flat
-from growkit.discovery.readers import READERS, Run, Use, Uses, temperature
+from growkit.discovery.readers import READERS
 from growkit.discovery.size_floats import Powers, SizeFloat
 from growkit.discovery.size_floats import plain as plain_float
 from growkit.discovery.taint import Comparison, Literal, Origin, SizeInt, SizeOf, as_int, origin_of, plain, tracked
 from growkit.discovery.trace import Tracer
+from growkit.discovery.uses import Run, Use, Uses
 
 _NUMERIC = {
     "mul", "div", "add", "sub", "pow", "truediv", "true_divide", "rsub", "rdiv", "rpow", "floordiv", "divide",

@@ -44,6 +44,8 @@ class Statistics:
             self._say("pointwise:power", op.where, result, None)
         elif op.name == "div":
             self._quotient(op, result)
+        elif op.name in ("add", "sub") and not isinstance(arguments["other"], Value):
+            pass  # a number: no sum of activations
         elif op.name in ("add", "sub", "addmm", "baddbmm"):
             self._say("residual", op.where, result, "terms" if self._of_one_value(op) else None)
 

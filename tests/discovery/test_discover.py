@@ -124,7 +124,6 @@ def test_names_kinds_and_passages_of_a_conformer() -> None:
     assert found == KINDS | {second: ("hidden", {"pointwise:silu"})}
     assert {axis.name for axis in table if axis.locked} == {
         "encoder.input_projection.weight[1]",
-        "encoder.layers.0.attention.query.weight[0].1",
         "encoder.layers.0.attention.position.weight[1]",
         "encoder.layers.0.convolution.depthwise.weight[2]",
     }

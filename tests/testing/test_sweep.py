@@ -61,7 +61,8 @@ def test_axes_grow_together_by_factors_for_their_kinds() -> None:
     assert attempt is not None
     assert attempt.outcome == "exact"
     first, second = ({f"blocks.{i}.attention.qkv.weight[0].0": 4, f"blocks.{i}.up.weight[0]": 10} for i in (0, 1))
-    assert attempt.widen == {"blocks.0.attention.out.weight[0]": 12, **first, **second}
+    dims = {f"blocks.{i}.attention.qkv.weight[0].{part}": 4 for i in (0, 1) for part in (1, 5)}  # tied by a number
+    assert attempt.widen == {"blocks.0.attention.out.weight[0]": 12, **first, **second, **dims}
 
 
 def test_what_a_person_would_want_and_what_never_grew() -> None:

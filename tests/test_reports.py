@@ -10,7 +10,8 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parent
 
 TESTED = "tested"
-CONFIGS = "configs of other libraries are not read yet"
+LISTS = "lists per layer in a config do not follow new blocks yet: such a growth is taken back"
+INIT = "hooks that draw weights anew are not looked at yet"
 MUON = "Muon has no rules yet: refused"
 RANKS = "training on several devices is not built yet"
 CHECKPOINTS = "checkpoints are not built yet: plans are JSON, weights are saved by the user"
@@ -40,8 +41,8 @@ REPORTS: dict[str, dict[str, tuple[str, str]]] = {
         "R023": ("raw parameters guessed by their size", TESTED),
         "R025": ("new blocks beside frozen ones", TESTED),
         "R026": ("repeated blocks change the function", TESTED),
-        "R028": ("lists per layer in a config", CONFIGS),
-        "R030": ("grown weights drawn again by a later init hook", CONFIGS),
+        "R028": ("lists per layer in a config", LISTS),
+        "R030": ("grown weights drawn again by a later init hook", INIT),
         "R032": ("cost of new vocabulary rows", TESTED),
         "R033": ("dtype of new entries", TESTED),
         "R035": ("silent shrinking", TESTED),
@@ -140,8 +141,8 @@ REPORTS: dict[str, dict[str, tuple[str, str]]] = {
         "R185": ("whole file read for one tensor", CHECKPOINTS),
         "R187": ("killed without a message", COMMANDS),
         "R188": ("late errors of a file of settings", COMMANDS),
-        "R189": ("config older than the tensors", CONFIGS),
-        "R192": ("shapes that a stock class cannot express", CONFIGS),
+        "R189": ("config older than the tensors", TESTED),
+        "R192": ("shapes that a stock class cannot express", TESTED),
         "R194": ("numbers in files of settings", COMMANDS),
         "R195": ("renaming onto an existing file", CHECKPOINTS),
         "R197": ("paths taken for names", COMMANDS),

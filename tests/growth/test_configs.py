@@ -50,6 +50,7 @@ def assert_described(model: Any) -> None:
     torch.testing.assert_close(rebuilt(model)(rows()), model(rows()), rtol=0, atol=1e-12)
 
 
+@pytest.mark.report("R189")
 def test_entries_follow_what_grew() -> None:
     model = built(Net)
     before = model(rows())
@@ -84,6 +85,7 @@ def test_a_list_has_an_entry_for_each_layer() -> None:
     assert_described(model)
 
 
+@pytest.mark.report("R192")
 def test_one_entry_for_layers_that_differ_cannot_describe_them() -> None:
     model = built(Net)
     entries = entries_of(model.config)

@@ -177,6 +177,8 @@ def test_dims_of_heads_behind_a_norm_of_queries_grow_by_copies_only() -> None:
 def test_every_axis_grows_or_is_refused(kind: str, sizes: dict[str, int]) -> None:
     sweep = Sweep(built(kind, sizes), X)
     sweep.every_axis()
-    sweep.all_at_once()
-    assert sweep.grown == set(sweep.unlocked)
-    assert sweep.worst <= 1e-12
+    together = sweep.together({}, 2.0)
+    assert together is not None
+    assert together.outcome == "exact", together.reason
+    assert sweep.of("wrong") == sweep.of("caught") == []
+    assert sweep.of("exact")

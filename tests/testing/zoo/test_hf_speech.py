@@ -47,7 +47,7 @@ def _whisper() -> Layouts:
         "model.decoder.embed_tokens.weight": "entries:produces n:produces",
         "model.decoder.embed_positions.weight": "longest2:produces n:produces",
         # the head is the embedding: it reads what this norm gives
-        "model.decoder.layer_norm.weight": "n:consumes",
+        "model.decoder.layer_norm.weight": "n:readout",
         "model.decoder.layer_norm.bias": "n:consumes",
     }
     for side, m in (("encoder", "m"), ("decoder", "n")):

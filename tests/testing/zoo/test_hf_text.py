@@ -45,7 +45,7 @@ def _gpt2() -> Layouts:
             **_conv1d(f"{block}.mlp.c_proj", "m", f"f{i}"),
         }
     # the head is the embedding: it reads what this norm gives
-    return found | {"transformer.ln_f.weight": "m:consumes", "transformer.ln_f.bias": "m:consumes"}
+    return found | {"transformer.ln_f.weight": "m:readout", "transformer.ln_f.bias": "m:consumes"}
 
 
 def _gpt_neox() -> Layouts:
@@ -78,7 +78,7 @@ def _bert() -> Layouts:
         **norm(f"{embeddings}.LayerNorm", "m"),
         # the head is the embedding, so the stream goes on to it
         **linear("cls.predictions.transform.dense", "m", "m"),
-        "cls.predictions.transform.LayerNorm.weight": "m:consumes",
+        "cls.predictions.transform.LayerNorm.weight": "m:readout",
         "cls.predictions.transform.LayerNorm.bias": "m:consumes",
         "cls.predictions.bias": "entries:produces",
         f"{embeddings}.position_ids": "1 [time|later]",
@@ -105,7 +105,7 @@ def _decoder(layers: list[Layouts], tied: bool = False) -> Layouts:
         "model.embed_tokens.weight": "entries:produces m:produces",
         "model.rotary_emb.inv_freq": "e:gain",
         f"model.{UNREAD}": "unread",
-        "model.norm.weight": "m:consumes" if tied else "m:gain",
+        "model.norm.weight": "m:readout" if tied else "m:gain",
         **({} if tied else linear("lm_head", "out", "m", bias=False)),
     }
     for layer in layers:
@@ -148,11 +148,7 @@ def _qwen3() -> Layouts:
 def _gemma2() -> Layouts:
     around = ("pre_feedforward_layernorm", "post_feedforward_layernorm")
     layers = [_attention(i) | _gated(i) | _norms(i, *around) for i in (0, 1)]
-    # the gain is 1 + weight, which cannot be divided among copies: the tied table stays in two roles
-    return _decoder(layers, tied=True) | {
-        "model.embed_tokens.weight": "entries:produces m",
-        "model.norm.weight": "m:gain",
-    }
+    return _decoder(layers, tied=True)
 
 
 def _phi3() -> Layouts:
@@ -214,7 +210,7 @@ def _falcon() -> Layouts:
         "transformer.word_embeddings.weight": "entries:produces m:produces",
         "transformer.rotary_emb.inv_freq": "e:gain",
         f"transformer.{UNREAD}": "unread",
-        "transformer.ln_f.weight": "m:consumes",
+        "transformer.ln_f.weight": "m:readout",
         "transformer.ln_f.bias": "m:consumes",
     }
     for i in (0, 1):
@@ -234,7 +230,7 @@ def _t5() -> Layouts:
     found = {
         "shared.weight": "entries:produces m:produces",  # the head too
         "encoder.final_layer_norm.weight": "m:gain",
-        "decoder.final_layer_norm.weight": "m:consumes",
+        "decoder.final_layer_norm.weight": "m:readout",
     }
     for part in ("encoder", "decoder"):
         # the table of relative positions, and one of zeros for reading the encoder, tie the heads of all layers
@@ -256,7 +252,7 @@ def _t5() -> Layouts:
 
 
 def _mamba() -> Layouts:
-    found = {"backbone.embeddings.weight": "entries:produces m:produces", "backbone.norm_f.weight": "m:consumes"}
+    found = {"backbone.embeddings.weight": "entries:produces m:produces", "backbone.norm_f.weight": "m:readout"}
     for i in (0, 1):
         mixer = f"backbone.layers.{i}.mixer"
         found |= {

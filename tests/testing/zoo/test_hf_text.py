@@ -215,9 +215,9 @@ def _falcon() -> Layouts:
     }
     for i in (0, 1):
         block = f"transformer.h.{i}"
-        # the two heads behind those of the queries are that of the keys and that of the values
+        # behind the heads of the queries, that of the keys and that of the values
         matrices = {
-            "self_attention.query_key_value": (f"([h{i}|two{i}] [e|e])", "m"),
+            "self_attention.query_key_value": (f"([h{i}|key{i}|value{i}] [e|e])", "m"),
             "self_attention.dense": ("m", f"(h{i} [e|e])"),
             "mlp.dense_h_to_4h": (f"f{i}", "m"),
             "mlp.dense_4h_to_h": ("m", f"f{i}"),
@@ -257,7 +257,7 @@ def _mamba() -> Layouts:
         mixer = f"backbone.layers.{i}.mixer"
         found |= {
             f"backbone.layers.{i}.norm.weight": "m:gain",
-            f"{mixer}.A_log": f"i{i}:gain s{i}",
+            f"{mixer}.A_log": f"i{i}:gain s{i}:produces",
             f"{mixer}.D": f"i{i}:gain",
             f"{mixer}.conv1d.weight": f"i{i}:gain 1 kernel{i}",
             f"{mixer}.conv1d.bias": f"i{i}:produces",

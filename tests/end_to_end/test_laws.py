@@ -151,9 +151,14 @@ def test_law_3(data: st.DataObject) -> None:
             assert name in report.new_parameters
             continue
         assert state.keys() == expected.keys()
+        approximate = {slot.slot for slot in report.slots.get(name, ()) if slot.status == "approximate"}
+        # only what writes means has no rule that is exact
+        assert not approximate or any(step.method in ("mean_pad", "std_pad") for step in plan.width)
         for key, value in expected.items():
             if not isinstance(value, Tensor) or not value.dim():
                 assert state[key] == value
+                continue
+            if key in approximate:
                 continue
             kept = masks.get(names.get(name, name), torch.ones(value.shape, dtype=torch.bool))
             own_scale = float(value[kept].abs().max())

@@ -143,8 +143,8 @@ def test_a_layer_norm_admits_multiples_only(speech: AxisTable) -> None:
 
 def test_a_locked_axis_says_where_and_why(speech: AxisTable) -> None:
     with pytest.raises(AxisLockedError) as error:
-        width_steps(speech, {"encoder.layers.0.attention.query.weight[0].1": 2.0})
-    assert "encoder.layers.0.attention" in error.value.allowed
+        width_steps(speech, {"encoder.layers.0.convolution.depthwise.weight[2]": 9})
+    assert "encoder.layers.0.convolution" in error.value.allowed
 
 
 def test_outputs_grow_by_new_units_only(plain: AxisTable) -> None:

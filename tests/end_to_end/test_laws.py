@@ -157,8 +157,7 @@ def test_law_3(data: st.DataObject) -> None:
         for key, value in expected.items():
             if not isinstance(value, Tensor) or not value.dim():
                 assert state[key] == value
-                continue
-            if key in approximate:
+            if key in approximate or not isinstance(value, Tensor) or not value.dim():
                 continue
             kept = masks.get(names.get(name, name), torch.ones(value.shape, dtype=torch.bool))
             own_scale = float(value[kept].abs().max())
@@ -166,8 +165,7 @@ def test_law_3(data: st.DataObject) -> None:
             # their rounding is that of the large ones; a wrong factor is far above both
             scale = own_scale if own_scale > 1e-3 * largest[key] else largest[key]
             deviation = float((state[key] - value)[kept].abs().max()) / scale
-            # float64 rounding of eight steps through norms: up to 2e-12 was seen in 240 nets, and 1e-2 is the least
-            # that a wrong factor is off by
+            # rounding of eight steps through norms: up to 2e-12 was seen in 240 nets; a wrong factor is off by >= 1e-2
             assert deviation <= 1e-10, (name, key, deviation)
             checked += 1
     assert checked

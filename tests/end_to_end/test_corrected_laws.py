@@ -84,10 +84,10 @@ def assert_laws(model: nn.Module, inputs: Tensor, axis: str, new: int, method: s
 
 
 def law(few: int) -> Callable[[Callable[[st.DataObject], None]], Callable[[], None]]:
-    def test_of(body: Callable[[st.DataObject], None]) -> Callable[[], None]:
+    def decorate(body: Callable[[st.DataObject], None]) -> Callable[[], None]:
         return settings(max_examples=few, deadline=None, phases=[Phase.generate])(given(st.data())(body))
 
-    return test_of
+    return decorate
 
 
 @law(10)

@@ -87,3 +87,7 @@ class MissingLibraryError(GrowkitError):
 
 class EngineError(GrowkitError):
     """A training loop that is used in a way that it does not allow."""
+
+
+class CheckpointError(GrowkitError):
+    """A checkpoint that cannot be written, or one that is damaged, foreign or too new to be read."""

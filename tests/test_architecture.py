@@ -20,6 +20,7 @@ FLOORS = {
     "axes": 0,
     "maps": 1,
     "nn": 1,
+    "checkpoint": 1,
     "kernels": 2,
     "constraints": 2,
     "optim": 3,
@@ -34,6 +35,7 @@ FLOORS = {
 NEVER = {"train": {"growth", "discovery", "optim"}}
 THIRD_PARTIES = {
     "nn": {"torch", "einops"},
+    "checkpoint": {"torch", "safetensors"},
     "kernels": {"torch", "einops"},
     "optim": {"torch"},
     "discovery": {"torch"},

@@ -6,6 +6,17 @@ from growkit.train.progress import Progress
 from growkit.train.runtime import Runtime
 from growkit.train.services import Service
 from growkit.train.settings import Settings
+from growkit.train.split_batch import Split, split_batch
 from growkit.train.step_return import StepCallbackReturn
 
-__all__ = ["Engine", "Metrics", "Progress", "Runtime", "Service", "Settings", "StepCallbackReturn"]
+__all__ = [
+    "Engine",
+    "Metrics",
+    "Progress",
+    "Runtime",
+    "Service",
+    "Settings",
+    "Split",
+    "StepCallbackReturn",
+    "split_batch",
+]

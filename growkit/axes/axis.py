@@ -88,7 +88,8 @@ class Block:
 class Count:
     """An int that equals the number of blocks of a container, of a module around it or of an object in that module.
 
-    `verdict`: "count", the run goes by it; "unused", the run does not; "unclear", neither could be seen.
+    `verdict`: "count", the run goes by it; "unused", the run does not; "unclear", neither could be seen; "list", it is
+    no int but a list or tuple, with one entry for each block.
     """
 
     path: str

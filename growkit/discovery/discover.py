@@ -21,6 +21,7 @@ from growkit.discovery.counts import declared_counts, declared_indices, tried_co
 from growkit.discovery.declared import declare, open_locks
 from growkit.discovery.inputs import CallModel, run_model, tensors_in
 from growkit.discovery.numbers import Numbers, attributes_in
+from growkit.discovery.per_block import indices_of, lists_per_block
 from growkit.discovery.scaling import Scaling
 from growkit.discovery.sizes import SizeWatch
 from growkit.discovery.summary import build_axes, layouts_by_serial, lock_doubtful
@@ -126,8 +127,12 @@ def discover(
             numbers=all_numbers,
             modules=module_types(model),
             blocks=blocks,
-            counts=(*declared, *tried_counts(model, example_inputs, call, blocks, sized, used, tracer.entered)),
-            indices=tuple(declared_indices(model, blocks)),
+            counts=(
+                *declared,
+                *tried_counts(model, example_inputs, call, blocks, sized, used, tracer.entered),
+                *lists_per_block(model, example_inputs, call, blocks),
+            ),
+            indices=tuple(dict.fromkeys([*declared_indices(model, blocks), *indices_of(model, blocks, sized)])),
         )
     )
 

@@ -16,7 +16,7 @@ from growkit.discovery.inputs import CallModel, run_model
 from growkit.discovery.untouched import untouched, unwrap
 from growkit.errors import GrowthInterrupted, InputsError, PlanError, VerificationError
 from growkit.growth.arguments import check_arguments
-from growkit.growth.configs import Check, bring_in_line
+from growkit.growth.configs import Check, bring_in_line, entries_of
 from growkit.growth.depth import Deepen
 from growkit.growth.followers import Follower, as_followers, check_apart, given_followers
 from growkit.growth.handover import hand_over, rebuild_followers
@@ -115,6 +115,7 @@ def grow(
     rounded = [name for name, edit in resolved.edits.items() if edit.rounds(tensors[name].dtype)]
     del tensors
     reference = None if example_inputs is None else measure(model, example_inputs, call=call, rounded=rounded)
+    entries = entries_of(model)
     journal = Journal(keep=rollback or factory is not None)
     verification, traced, new, now_following = None, None, model, given_followers(followers)
     layouts_after = None if layouts is None else moved_layouts(layouts, plan.depth)
@@ -134,7 +135,7 @@ def grow(
             old.check()
             check_retrace(plan, traced, changes.renames, changes.new_parameters)
         check = None if reference is None else Check(reference, example_inputs, call)
-        configs = bring_in_line(new, resolved, check, journal)
+        configs = bring_in_line(new, resolved, check, journal, entries)
         after = _size(new, example_inputs, call)
     except BaseException as error:
         journal.undo()
@@ -187,6 +188,8 @@ def _no_more_accepted(error: InputsError, plan: Plan, factory: Factory | None) -
             f"that {', '.join(plan.left_alone)}, which the traced run did not read, fits what grew",
             f"if it lies along what grew, declare it: {declared_as(plan.left_alone[0], plan.width[0])}",
         )
+    if plan.depth and not plan.width and error.__cause__ is None:  # not of the run, but of what it gives
+        return VerificationError(f"after the growth, {error.given}", error.allowed, error.next_step)
     return VerificationError(
         f"after the growth, {error.given}",
         "a model that computes with the sizes of its tensors: it accepted these inputs before",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import count
@@ -49,9 +49,10 @@ class _Search:
     build: Build
     pairs: Collection[tuple[int, int]]
     added: Collection[str]
-    tried: dict[frozenset[tuple[Path, Any]], Found] = field(default_factory=dict)
+    sources: Collection[Sequence[int]]
+    tried: dict[frozenset[tuple[Path, str]], Found] = field(default_factory=dict)
     idle: set[Path] = field(default_factory=set)
-    built: dict[frozenset[tuple[Path, Any]], Facts] = field(default_factory=dict)
+    built: dict[frozenset[tuple[Path, str]], Facts] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=count)
 
     def look(self, state: State) -> Found:
@@ -70,8 +71,16 @@ class _Search:
         return self.tried[key]
 
     def direct(self) -> list[tuple[Path, Any]]:
-        """Entries that are an old size, with the new one."""
-        return [(p, new) for p, v in leaves(self.base) if type(v) is int for old, new in self.pairs if v == old]
+        """Entries that are an old size, with the new one, and lists that have as many entries as there were blocks."""
+        return [
+            *((p, new) for p, v in leaves(self.base) if type(v) is int for old, new in self.pairs if v == old),
+            *(
+                (path, tuple(entries[source] for source in sources))
+                for path, entries in lists(self.base)
+                for sources in self.sources
+                if len(entries) == max(sources) + 1
+            ),
+        ]
 
     def options(self, found: Found) -> Iterator[tuple[Path, Any]]:
         """Entries that may explain what remains: an old size; one that is not set; one that others are multiples of."""
@@ -140,10 +149,10 @@ class _Search:
 
     def _refused(self, best: Found) -> str:
         """The first error of a state that has one more entry, one that is a number in the config, than the best has."""
-        entries, most = dict(leaves(self.base)), set(best.changes.items())
+        entries, most = dict(leaves(self.base)), _key(best.changes)
         for found in self.tried.values():
-            more = [(path, value) for path, value in found.changes.items() if (path, value) not in most]
-            if found.error and len(more) == 1 and most <= set(found.changes.items()) and entries.get(more[0][0]):
+            more = [(path, value) for path, value in found.changes.items() if (path, repr(value)) not in most]
+            if found.error and len(more) == 1 and most <= _key(found.changes) and entries.get(more[0][0]):
                 return f"{'.'.join(map(str, more[0][0]))}={more[0][1]} is refused: {found.error}"
         return ""
 
@@ -162,7 +171,12 @@ class _Search:
 
 
 def search(
-    base: dict[str, Any], kept: Facts, build: Build, pairs: Collection[tuple[int, int]], added: Collection[str]
+    base: dict[str, Any],
+    kept: Facts,
+    build: Build,
+    pairs: Collection[tuple[int, int]],
+    added: Collection[str],
+    sources: Collection[Sequence[int]] = (),
 ) -> list[Found]:
     """Changes of the entries `base` with which `build` gives `kept`; if there are none, the one that comes nearest.
 
@@ -172,8 +186,9 @@ def search(
         build: what the class builds from given entries.
         pairs: old and new sizes of what grew.
         added: names of entries that may be added at the top.
+        sources: of each container that got new blocks, the number of the old block that each block is like.
     """
-    return _Search(base, kept, build, pairs, added).run()
+    return _Search(base, kept, build, pairs, added, sources).run()
 
 
 def unlike(remaining: Collection[Difference], kept: Facts) -> Mapping[str, str]:
@@ -203,11 +218,20 @@ def leaves(entries: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
         yield path, entries
 
 
+def lists(entries: Any, path: Path = ()) -> Iterator[tuple[Path, list[Any]]]:
+    """Every list or tuple in nested dicts, with its place."""
+    if isinstance(entries, dict):
+        for name, value in entries.items():
+            yield from lists(value, (*path, name)) if isinstance(name, str) else ()
+    elif isinstance(entries, list | tuple):
+        yield path, list(entries)
+
+
 def changed(entries: dict[str, Any], state: State) -> dict[str, Any]:
     """A copy of the entries with those of a state."""
     result = copy.deepcopy(entries)
-    for path, value in state.items():
-        _put(result, path, value)
+    for path, value in sorted(state.items(), key=lambda item: len(item[0])):
+        _put(result, path, copy.deepcopy(list(value)) if isinstance(value, tuple) else value)
     return result
 
 
@@ -227,8 +251,8 @@ def _toggled(state: State, path: Path, value: Any) -> State:
     return others if state.get(path) == value else {**others, path: value}
 
 
-def _key(state: State) -> frozenset[tuple[Path, Any]]:
-    return frozenset(state.items())
+def _key(state: State) -> frozenset[tuple[Path, str]]:
+    return frozenset((path, repr(value)) for path, value in state.items())
 
 
 def _remaining(found: Found) -> float:

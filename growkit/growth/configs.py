@@ -6,7 +6,7 @@ What is known of a family of configs is in `CONFIGS`, by the qualified name of i
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ from torch import nn
 
 from growkit.discovery.inputs import CallModel
 from growkit.errors import InputsError
-from growkit.growth.config_search import Found, changed, leaves, search, unlike
+from growkit.growth.config_search import Found, changed, leaves, lists, search, unlike
 from growkit.growth.constructed import Difference, Facts, construct, facts_of, load
 from growkit.growth.journal import Journal
 from growkit.growth.reference import Reference
@@ -102,20 +102,31 @@ class Check:
         return "" if result.passed else f"it computes something else: relative deviation {result.max_rel:.1e}"
 
 
+def entries_of(model: nn.Module) -> dict[str, dict[str, Any]]:
+    """The entries of the configs that a model keeps, by the path of the module that is built from each."""
+    return {path: family.entries(vars(module)[family.attribute]) for path, module, family in _holders(model)}
+
+
 def bring_in_line(
-    model: nn.Module, resolved: Resolved, check: Check | None, journal: Journal
+    model: nn.Module,
+    resolved: Resolved,
+    check: Check | None,
+    journal: Journal,
+    before: Mapping[str, dict[str, Any]],
 ) -> tuple[ConfigReport, ...]:
     """Changes the configs that a grown model keeps so that they describe it, and ints that it does not compute with.
 
     A config is changed as a whole or not at all. With `check`, what is built from it is run and computes the same.
+    `before`: the entries before the growth, some of which it may have changed already, as the model computes with them.
     """
     numbers = []
     for key in resolved.plan.fingerprint.numbers:
         path, _, index = key.partition("#")
         numbers.append((moved(path, resolved.plan.depth), int(index) if index else None))
-    holders = [_Holder(model, path, module, family, check) for path, module, family in _holders(model)]
-    pairs = tuple(dict.fromkeys(_pairs(resolved)))
-    return tuple(holder.bring_in_line(numbers, pairs, journal) for holder in holders)
+    depth, pairs = resolved.plan.depth, tuple(dict.fromkeys(_pairs(resolved)))
+    old = {moved(path, depth): entries for path, entries in before.items()}
+    holders = [_Holder(model, path, module, family, check, old.get(path)) for path, module, family in _holders(model)]
+    return tuple(holder.bring_in_line(numbers, pairs, [step.sources for step in depth], journal) for holder in holders)
 
 
 @dataclass(frozen=True)
@@ -127,13 +138,19 @@ class _Holder:
     module: nn.Module
     family: ConfigFamily
     check: Check | None
+    before: dict[str, Any] | None
 
     def bring_in_line(
-        self, numbers: Collection[tuple[str, int | None]], pairs: Collection[tuple[int, int]], journal: Journal
+        self,
+        numbers: Collection[tuple[str, int | None]],
+        pairs: Collection[tuple[int, int]],
+        sources: Collection[Sequence[int]],
+        journal: Journal,
     ) -> ConfigReport:
         """Changes config and ints, or nothing.
 
-        `numbers`: the ints that the whole model computes with; `pairs`: old and new sizes of what grew.
+        `numbers`: the ints that the whole model computes with; `pairs`: old and new sizes of what grew; `sources`: as
+        in `search`.
         """
         prefix = f"{self.path}." if self.path else ""
         inner = [(path.removeprefix(prefix), index) for path, index in numbers if path.startswith(prefix)]
@@ -143,11 +160,11 @@ class _Holder:
             return facts_of(self._built(entries), inner)
 
         reason = ""
-        candidates = search(base, facts_of(self.module, inner), build, pairs, self.family.added)
+        candidates = search(base, facts_of(self.module, inner), build, pairs, self.family.added, sources)
         for found in candidates:
             failure = self._write(found, base, {path for path, _ in inner}, journal)
             if not failure:
-                return ConfigReport(self.path, kind, _changes(base, self._entries(self.module)))
+                return ConfigReport(self.path, kind, _changes(self.before or base, self._entries(self.module)))
             reason = reason or failure
         return ConfigReport(self.path, kind, {}, candidates[0].remaining, reason)
 
@@ -237,8 +254,11 @@ def _remains(kind: str, found: Found, kept: Facts) -> str:
 
 def _changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     old, new = dict(leaves(before)), dict(leaves(after))
-    paths = {**old, **new}
-    return {_name(path): (old.get(path), new.get(path)) for path in paths if old.get(path) != new.get(path)}
+    was = dict(lists(before))
+    longer = {path: (was[path], now) for path, now in lists(after) if path in was and len(was[path]) != len(now)}
+    paths = [path for path in {**old, **new} if not any(path[: len(other)] == other for other in longer)]
+    changes = {path: (old.get(path), new.get(path)) for path in paths if old.get(path) != new.get(path)} | longer
+    return {_name(path): change for path, change in changes.items()}
 
 
 def _name(path: tuple[str | int, ...]) -> str:

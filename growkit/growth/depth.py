@@ -74,7 +74,8 @@ def _step(table: AxisTable, name: str, wanted: int | Insert) -> DepthStep:
     new = len(blocks) + len(positions)
     numbers = tuple(NumberStep(c.path, None, c.value, new) for c in _counts(table, container))
     indices = tuple(dict.fromkeys(index.attribute for index in table.indices if index.container == container))
-    return DepthStep(container, len(blocks), new, insertions, numbers, indices)
+    lists = tuple(c.path for c in table.counts if c.container == container and c.verdict == "list")
+    return DepthStep(container, len(blocks), new, insertions, numbers, indices, lists)
 
 
 def depth_warnings(table: AxisTable, steps: Iterable[DepthStep]) -> tuple[str, ...]:

@@ -90,7 +90,7 @@ class DepthStep:
     """Blocks inserted into one container.
 
     `numbers`: ints around the container that count its blocks; `indices`: ints of each block, by their paths inside
-    it, that are its number.
+    it, that are its number; `lists`: paths of lists and tuples that have one entry for each block.
     """
 
     container: str
@@ -99,6 +99,16 @@ class DepthStep:
     insertions: tuple[Insertion, ...]
     numbers: tuple[NumberStep, ...] = ()
     indices: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """Of each block of the grown container, the number of the old one that it is or is modelled on."""
+        found: list[int] = []
+        for position in range(self.old + 1):
+            found += [new.source for new in self.insertions if new.position == position]
+            found += [position] if position < self.old else []
+        return tuple(found)
 
 
 def block_path(container: str, index: int) -> str:

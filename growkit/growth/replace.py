@@ -17,7 +17,7 @@ from growkit.growth.journal import Journal
 from growkit.growth.plan import DepthStep, FloatStep, NumberStep, block_path
 from growkit.growth.resolve import container_of
 from growkit.nn.contents import tensors_of
-from growkit.nn.places import holders_of, slot_of
+from growkit.nn.places import holders_of, read, slot_of
 
 
 def replace_tensors(
@@ -93,11 +93,25 @@ def insert_blocks(module: nn.Module, step: DepthStep, journal: Journal) -> list[
             blocks.append(old[position])
     journal.replace_items(container._modules, [(str(i), block) for i, block in enumerate(blocks)])
     replace_numbers(module, step.numbers, journal)
+    _extend_lists(module, step, journal)
     for number, block in enumerate(container):
         for path in step.indices:
             if read_number(block, path, None) not in (None, number):
                 _write(block, path, number, journal)
     return [(new, moved[source]) for new, source in created]
+
+
+def _extend_lists(module: nn.Module, step: DepthStep, journal: Journal) -> None:
+    """Lists with an entry for each block have that of its source for a new one; one list at two paths, once."""
+    for path in step.lists:
+        entries = read(module, path)
+        if len(entries) == step.old:
+            new = [copy.deepcopy(entries[source]) for source in step.sources]
+            if isinstance(entries, list):
+                journal.set_elements(entries, new)
+            else:
+                holder, place, written = slot_of(module, path, tuple(new))
+                journal.put(holder, place, written)
 
 
 def _kept_outside(module: nn.Module, container: nn.Module) -> list[Any]:

@@ -82,7 +82,8 @@ def compare(
             raise InputsError(
                 f"{len(new)} output tensors after, {len(old)} before",
                 "equally many",
-                "compare models of one kind",
+                "compare models of one kind, run without outputs that hold something of each block, such as caches of "
+                "keys (use_cache=False)",
             )
         pairs = zip(old, new, tolerances, strict=True)
         results = [Verification(*relative(a, old_part(a, b)), tolerance, way=way) for a, b, tolerance in pairs]

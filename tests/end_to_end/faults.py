@@ -206,6 +206,13 @@ _TABLE: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
         "blocks that are not residual deepened": ("if not source.residual or foreign:", "if foreign:"),
         "blocks with other terms deepened": ("if source.obstacle:", "if False:"),
     },
+    ("growth/replace.py", "discovery/test_per_block.py"): {
+        "entry of the next block": ("for source in step.sources]", "for source in sorted(step.sources)[::-1]]"),
+    },
+    ("discovery/per_block.py", "discovery/test_per_block.py"): {
+        "any list of the length follows": ("and all(time // 2 == n for n, time in inside)", ""),
+        "numbers of some blocks": ("all(ints.get(attribute) == i for i, ints in enumerate(found))", "True"),
+    },
     ("discovery/counts.py", "discovery/test_counts.py"): {
         "counts taken for unused": ('"unused" if called == before else', '"unused" if called else'),
         "a count that is a number as well": (

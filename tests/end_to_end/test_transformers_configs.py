@@ -140,6 +140,23 @@ def test_two_growths_and_their_replay() -> None:
     assert all(torch.equal(value, fresh.state_dict()[name]) for name, value in model.state_dict().items())
 
 
+@pytest.mark.report("R028")
+@pytest.mark.parametrize(("at", "of"), [([2], [0, 1, 1]), ([0, 1, 2], [0, 0, 0, 1, 1])])
+def test_kinds_of_layers_follow_new_blocks(at: list[int], of: list[int]) -> None:
+    model: Any
+    kinds = ["full_attention", "sliding_attention"]
+    model, inputs = make("Qwen3ForCausalLM", layer_types=[*kinds], use_sliding_window=True, sliding_window=3)
+    before = outputs(model, inputs)
+    options = {"max_new_tokens": 5, "do_sample": False, "pad_token_id": 0, "eos_token_id": None}
+    generated = model.generate(inputs.args[0], use_cache=True, **options)
+    report = gk.grow(model, deepen={"layers": gk.Insert(at=at)}, example_inputs=inputs)
+    assert report.configs[0].describes, report.configs[0].problem
+    assert model.config.layer_types == [kinds[kind] for kind in of]
+    assert [layer.self_attn.layer_idx for layer in model.model.layers] == [*range(2 + len(at))]
+    assert_reloads(model, inputs, before)
+    assert torch.equal(model.generate(inputs.args[0], use_cache=True, **options), generated)
+
+
 def test_a_stream_without_its_heads_is_no_gpt2() -> None:
     model, inputs = make("GPT2LMHeadModel")
     given = model.config.to_dict()  # type: ignore[operator, union-attr]

@@ -304,3 +304,15 @@ def test_growth_after_growth() -> None:
     assert len(model.blocks) == 6
     assert {id(p) for p in optimizer.param_groups[0]["params"]} == {id(p) for p in model.parameters()}
     train(model, optimizer)
+
+
+def test_outputs_for_each_block_are_to_be_left_out() -> None:
+    class Both(Residual):
+        def forward(self, x: torch.Tensor) -> Any:
+            states = [self.first(x)]
+            for block in self.blocks:
+                states.append(block(states[-1]))
+            return self.last(states[-1]), states
+
+    with pytest.raises(VerificationError, match=r"(?s)5 output tensors after, 4 before.*use_cache=False"):
+        grow(Both(), deepen={"blocks": 3}, example_inputs=rows().float())

@@ -45,6 +45,12 @@ def test_nothing_has_to_change() -> None:
     assert not found.changes
 
 
+def test_a_list_gets_the_entries_of_new_blocks() -> None:
+    (found, *_) = search(BASE, kept(sizes=[5, 5, 6]), build, [(2, 3)], (), [(0, 0, 1)])
+    assert dict(found.changes) == {("sizes",): (5, 5, 6)}
+    assert changed(BASE, found.changes)["sizes"] == [5, 5, 6]
+
+
 def test_what_cannot_be_built_is_named_after_a_bounded_number_of_tries() -> None:
     built = []
 

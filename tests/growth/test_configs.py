@@ -186,6 +186,18 @@ def test_new_blocks_are_counted() -> None:
     assert_described(model)
 
 
+@pytest.mark.report("R028")
+@pytest.mark.parametrize(("at", "hidden"), [([0], [5, 5, 6]), ([1], [5, 5, 6]), ([2, 2], [5, 6, 6, 6])])
+def test_a_list_with_an_entry_for_each_block_gets_those_of_new_ones(at: list[int], hidden: list[int]) -> None:
+    model = built(Net, hidden=[5, 6])
+    before = model(rows())
+    report = gk.grow(model, deepen={"blocks": gk.Insert(at=at)}, example_inputs=rows())
+    assert report.configs[0].changes["hidden"] == ([5, 6], hidden)
+    assert model.config.hidden == hidden
+    assert_described(model)
+    torch.testing.assert_close(model(rows()), before, rtol=0, atol=1e-12)
+
+
 def test_without_inputs_sizes_alone_decide() -> None:
     model = built(Net)
     plan = gk.make_plan(gk.discover(model, rows()), {STREAM: 8})
@@ -202,7 +214,7 @@ def test_all_of_it_is_taken_back() -> None:
     journal = Journal()
     list(replace_tensors(model, resolved.edits, journal))
     replace_numbers(model, plan.numbers, journal)
-    bring_in_line(model, resolved, None, journal)
+    bring_in_line(model, resolved, None, journal, {})
     assert (entries_of(model.config), model.width) != before
     journal.undo()
     assert (entries_of(model.config), model.width) == before

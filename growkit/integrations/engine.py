@@ -109,7 +109,7 @@ class Growth:
         report = grow(
             runtime.model,
             plan,
-            optimizers=runtime.optimizers,
+            optimizers=tuple(runtime.optimizers.values()),
             followers=runtime.followers,
             example_inputs=self.example_inputs,
             layouts=self.layouts,

@@ -29,7 +29,12 @@ class Callbacks:
     """
 
     def __init__(
-        self, callbacks: Sequence[object], epoch_callbacks: Sequence[object] = (), *, service_names: Iterable[str] = ()
+        self,
+        callbacks: Sequence[object],
+        epoch_callbacks: Sequence[object] = (),
+        *,
+        service_names: Iterable[str] = (),
+        several_optimizers: bool = False,
     ):
         services = tuple(service_names)
         at_epochs, at_steps = [_function(given, "an epoch callback") for given in epoch_callbacks], []
@@ -39,7 +44,9 @@ class Callbacks:
                 methods = {_STEP: _function(given, "a callback")}
             at_steps += [methods[_STEP]] if _STEP in methods else []
             at_epochs += [methods[_EPOCH]] if _EPOCH in methods else []
-        offered, offered_at_epochs = (*OFFERED_TO_CALLBACKS, *services), (*OFFERED_TO_EPOCH_CALLBACKS, *services)
+        left_out = ("optimizer",) if several_optimizers else ()
+        offered = [name for name in (*OFFERED_TO_CALLBACKS, *services) if name not in left_out]
+        offered_at_epochs = [name for name in (*OFFERED_TO_EPOCH_CALLBACKS, *services) if name not in left_out]
         self._at_steps = [SignatureCall(function, offered, "the step callback") for function in at_steps]
         self._at_epochs = [SignatureCall(function, offered_at_epochs, "the epoch callback") for function in at_epochs]
 

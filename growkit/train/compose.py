@@ -3,55 +3,155 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
-from torch.optim import Optimizer
-
-from growkit.errors import EngineError
+from growkit.errors import EngineError, SettingsError
 from growkit.train.arguments import SignatureCall
 from growkit.train.callbacks import Callbacks
 from growkit.train.epoch_loop import EpochLoop
 from growkit.train.evaluation import Evaluation
 from growkit.train.fit_loop import FitLoop
 from growkit.train.flow_automatic import AutomaticFlow
+from growkit.train.flow_manual import ManualFlow
+from growkit.train.flow_yielding import YieldingFlow
+from growkit.train.loop import Loop
+from growkit.train.optimizer_loop import OptimizerLoop
+from growkit.train.optimizer_steps import OptimizerSteps
+from growkit.train.pulling_loop import PullingLoop
 from growkit.train.run_state import OFFERED_TO_TRAIN_STEP, RunState
+from growkit.train.settings import Settings
+from growkit.train.tbptt_loop import TbpttLoop
+
+MakeLoop = Callable[[RunState, Loop], Loop]
+MakeFlow = Callable[[RunState, SignatureCall, OptimizerSteps], Loop]
 
 
-def check_features(train_step: object, optimizers: object) -> None:
-    """Refuses what no chain of loops can run.
+def compose(
+    state: RunState,
+    train_step: Callable[..., object],
+    callbacks: Callbacks,
+    evaluation: Evaluation,
+    *,
+    loops: Sequence[MakeLoop] = (),
+    flow: MakeFlow | None = None,
+) -> FitLoop:
+    """The chain of loops for a run: FitLoop -> EpochLoop -> [TbpttLoop] -> [OptimizerLoop] -> a flow.
 
-    Raises: EngineError.
+    `loops`: a user's own, from the outermost on, between EpochLoop and the rest. `flow`: a user's own.
+
+    Raises: EngineError, SettingsError for features that contradict each other.
     """
-    if isinstance(optimizers, Collection) and not isinstance(optimizers, Optimizer):
-        raise EngineError(
-            f"optimizers is a {type(optimizers).__name__} of {len(optimizers)}",
-            "one torch.optim.Optimizer, or a function of the model that returns one",
-            "put all parameters into the groups of one optimizer",
-        )
     if not callable(train_step):
         raise EngineError(
             f"train_step is a {type(train_step).__name__}",
             "a function that returns the loss of a batch",
             "pass a function train_step(model, batch)",
         )
-    if inspect.isgeneratorfunction(train_step):
+    call = SignatureCall(train_step, (*OFFERED_TO_TRAIN_STEP, *state.services), "train_step")
+    yields = inspect.isgeneratorfunction(inspect.unwrap(train_step))
+    named = call.named
+    _check_step(named, yields=yields, several=len(state.runtime.optimizers) > 1)
+    state.check_chain = _chain_check(state.settings, named, yields=yields)
+    state.check_chain(state.settings)
+
+    steps = OptimizerSteps(state)
+    inner: Loop
+    if flow is not None:
+        inner = flow(state, call, steps)
+    elif yields:
+        inner = YieldingFlow(state, call, steps)
+    elif "flow" in named:
+        inner = ManualFlow(state, call, steps)
+    elif len(state.runtime.optimizers) > 1:
+        inner = OptimizerLoop(state, AutomaticFlow(state, call, steps))
+    else:
+        inner = AutomaticFlow(state, call, steps)
+    if "data_iter" in named:
+        inner = PullingLoop(state, inner)
+    if _splits(state.settings):
+        inner = TbpttLoop(state, inner)
+    for make in reversed(loops):
+        inner = make(state, inner)
+    return FitLoop(state, EpochLoop(state, inner, callbacks), evaluation)
+
+
+def _splits(settings: Settings) -> bool:
+    return bool(settings.truncated_bptt_steps) or settings.carry_over_batches
+
+
+def _check_step(named: Collection[str], *, yields: bool, several: bool) -> None:
+    """Refuses a train step that asks for two ways at once."""
+    if yields and "flow" in named:
         raise EngineError(
-            f"train_step {getattr(train_step, '__name__', '')!r} yields",
-            "a function that returns one loss",
-            "return the loss",
+            "a train step that yields and names `flow`",
+            "yield optimizer_name, loss, and let the engine step; or flow.backward and flow.step",
+            "remove `flow` from its parameters, or do not yield",
+        )
+    if "optimizer" in named and (yields or "flow" in named):
+        raise EngineError(
+            f"a train step that {'yields' if yields else 'names `flow`'} and names `optimizer`",
+            "`optimizer` where the step runs once for each of several optimizers",
+            "remove it: the step says itself which optimizer it means",
+        )
+    if several and not yields and "flow" not in named and "optimizer" not in named:
+        raise EngineError(
+            "several optimizers, and a train step that does not say which of them its loss is for",
+            "train_step(model, batch, optimizer), run for each by name; yield optimizer_name, loss; or `flow`",
+            "name `optimizer` in its parameters",
+        )
+    if "data_iter" in named and "batch" in named:
+        raise EngineError(
+            "a train step that names `batch` and `data_iter`", "one of them", "take the batch with next(data_iter)"
         )
 
 
-def compose(
-    state: RunState, train_step: Callable[..., object], callbacks: Callbacks, evaluation: Evaluation
-) -> FitLoop:
-    """The chain of loops for a run: FitLoop -> EpochLoop -> AutomaticFlow.
+def _chain_check(given: Settings, named: Collection[str], *, yields: bool) -> Callable[[Settings], None]:
+    """A check of settings against the chain that is composed for those given."""
 
-    Raises: EngineError for a train step whose parameters cannot be filled.
-    """
-    call = SignatureCall(train_step, (*OFFERED_TO_TRAIN_STEP, *state.services), "train_step")
-    flow = AutomaticFlow(state, call)
-    return FitLoop(state, EpochLoop(state, flow, callbacks), evaluation)
+    def refuse(what: str, allowed: str, next_step: str) -> None:
+        raise SettingsError(what, allowed, next_step)
+
+    def check(settings: Settings) -> None:
+        accumulates = settings.accumulate_steps > 1
+        if accumulates and yields:
+            refuse(
+                f"accumulate_steps={settings.accumulate_steps} for a train step that yields, and steps at every yield",
+                "accumulate_steps=1",
+                "take larger batches, or accumulate with `flow`",
+            )
+        if "data_iter" in named and (accumulates or _splits(settings)):
+            refuse(
+                "a train step that names `data_iter`, with accumulation or truncated_bptt_steps",
+                "a step that gets its `batch`",
+                "name `batch` in place of `data_iter`",
+            )
+        if _splits(settings) and "carry" not in named:
+            refuse(
+                f"truncated_bptt_steps={settings.truncated_bptt_steps} for a train step that does not name `carry`",
+                "train_step(model, batch, carry), which returns (loss, carry)",
+                "name it: without, each split would start from nothing",
+            )
+        if settings.truncated_bptt_steps and accumulates and settings.update_every == "split":
+            refuse(
+                f"accumulate_steps={settings.accumulate_steps} with truncated_bptt_steps and an update for every split",
+                "accumulate_steps=1, or update_every='batch'",
+                "set update_every='batch': the gradients of all splits of all batches of a window then add up",
+            )
+        if settings.truncated_bptt_steps and settings.time_dims is None:
+            refuse(
+                f"truncated_bptt_steps={settings.truncated_bptt_steps} without time_dims",
+                "the time axis of each entry of the batch, or one for all",
+                "set time_dims=1, or time_dims={'x': 1, 'labels': None}",
+            )
+        if _splits(settings) != _splits(given):
+            refuse(
+                f"truncated_bptt_steps={settings.truncated_bptt_steps} in a run "
+                f"{'with' if _splits(given) else 'without'} splits",
+                "another length of splits where there are splits",
+                "make another Engine",
+            )
+
+    return check
 
 
 def chain_text(loop: object) -> str:

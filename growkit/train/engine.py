@@ -12,13 +12,14 @@ from torch.optim import Optimizer
 from growkit.errors import EngineError
 from growkit.train.arguments import SignatureCall
 from growkit.train.callbacks import Callbacks
-from growkit.train.compose import chain_text, check_features, compose
+from growkit.train.compose import MakeFlow, MakeLoop, chain_text, compose
 from growkit.train.data_source import DataSource, TrainData
 from growkit.train.evaluation import EvalStep, Evaluation
 from growkit.train.feed import Feed
 from growkit.train.learning_rate import check_learning_rate, set_learning_rate
 from growkit.train.metrics import Metrics, Row
 from growkit.train.model_watch import ModelWatch
+from growkit.train.optimizers import OptimizersGiven
 from growkit.train.progress import Progress
 from growkit.train.progress_bar import make_display
 from growkit.train.run_state import OFFERED_TO_CALLBACKS, RunState
@@ -33,19 +34,27 @@ class Engine:
     model: a module, or a function `get_model(*, epoch, step)` that returns one.
     train_step: returns the loss of a batch, or a dict with "loss" and further numbers to report. It
         gets what its signature names: model (wrapped), batch, epoch, step, updates, config, metrics,
-        progress, and the services by name.
+        progress, and the services by name. Further names say how it wants to be run:
+        `carry`: it returns (loss, carry), and gets the carry of the split before
+        (`Settings(truncated_bptt_steps=...)`), without its graph; None at the start.
+        `optimizer`: it runs once for each of several optimizers, whose name this is, and may return None.
+        `flow`: it calls flow.zero_grad, flow.backward and flow.step itself.
+        `data_iter`: it takes its batches itself, with next(data_iter).
+        A generator yields `optimizer_name, loss`, each followed by a step of that optimizer.
     train_data: an iterable of batches, read anew in every epoch, or a function `(*, epoch, batch_size,
         start)` that returns one and names what it needs; `start` is the first sample to give, not 0
         where the batch size or the data changes inside an epoch.
-    optimizers: an optimizer, or a function of the model that returns one.
+    optimizers: an optimizer, a dict of several by name, or a function of the model that returns either.
     callbacks: functions, or objects with a method `train_step_callback`, `train_epoch_callback`, or
         both. They run before each window, and get what their signature names: as above, with the
-        unwrapped model, the next batch, and `optimizer`.
+        unwrapped model, the next batch, `optimizers` by name, and `optimizer` where there is only one.
     epoch_callbacks: functions that run once at the start of each epoch, before its first batch is
         fetched and before the step callbacks; they get the same without `batch`.
     services: by name, such as `{"growth": gk.Growth(...)}`.
     eval_step, eval_data: as `train_step` and `train_data`, for `evaluate` and `Settings(evaluate_every=...)`.
     run_dir: folder for `metrics.jsonl`.
+    loops, flow: loops of your own between EpochLoop and the rest, `(state, inner) -> loop`, and a flow of your
+        own, `(state, train_step, steps) -> flow`; see `growkit.train.loop.Loop`.
     console: where bars, or plain lines, are written; standard error unless given.
 
     Epochs count from 1, steps from 0: `step` is the index of the batch about to run over all epochs,
@@ -60,7 +69,7 @@ class Engine:
         train_step: Callable[..., object],
         train_data: TrainData,
         *,
-        optimizers: Optimizer | Callable[[nn.Module], Optimizer],
+        optimizers: OptimizersGiven,
         settings: Settings | None = None,
         callbacks: Sequence[object] = (),
         epoch_callbacks: Sequence[Callable[..., object]] = (),
@@ -69,9 +78,10 @@ class Engine:
         eval_data: TrainData | None = None,
         run_dir: str | Path | None = None,
         runtime: Runtime | None = None,
+        loops: Sequence[MakeLoop] = (),
+        flow: MakeFlow | None = None,
         console: Console | None = None,
     ):
-        check_features(train_step, optimizers)
         _check_collections(callbacks, epoch_callbacks, services)
         services = dict(services or {})
         check_services(services, taken=OFFERED_TO_CALLBACKS)
@@ -96,11 +106,19 @@ class Engine:
         self._evaluation = Evaluation(self._state, eval_step, eval_data)
         self._state.can_evaluate = self._evaluation.is_complete
         self._state.check_evaluation(settings)
-        called = Callbacks(callbacks, epoch_callbacks, service_names=services)
-        self._loop = compose(self._state, train_step, called, self._evaluation)
+        called = Callbacks(
+            callbacks,
+            epoch_callbacks,
+            service_names=services,
+            several_optimizers=len(self.runtime.optimizers) > 1,
+        )
+        self._loop = compose(self._state, train_step, called, self._evaluation, loops=loops, flow=flow)
         if settings.learning_rate is not None:
-            check_learning_rate(self.runtime.optimizer, self.runtime.schedulers, settings.learning_rate)
-            set_learning_rate(self.runtime.optimizer, self.runtime.schedulers, settings.learning_rate)
+            rates = {name: settings.learning_rate for name in self.runtime.optimizers}
+            for name, rate in rates.items():
+                check_learning_rate(self.runtime.optimizers[name], self.runtime.schedulers[name], rate)
+            for name, rate in rates.items():
+                set_learning_rate(self.runtime.optimizers[name], self.runtime.schedulers[name], rate)
 
     @property
     def model(self) -> nn.Module:
@@ -109,8 +127,13 @@ class Engine:
 
     @property
     def optimizer(self) -> Optimizer:
-        """The optimizer."""
+        """The only optimizer."""
         return self.runtime.optimizer
+
+    @property
+    def optimizers(self) -> dict[str, Optimizer]:
+        """The optimizers by name."""
+        return self.runtime.optimizers
 
     @property
     def progress(self) -> Progress:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from growkit.train.callbacks import Callbacks
-from growkit.train.flow_automatic import AutomaticFlow
+from growkit.train.loop import Loop
+from growkit.train.outcome import Outcome
 from growkit.train.run_state import RunState
-from growkit.train.window import windowed
+from growkit.train.window import Window
 
 
 class EpochLoop:
-    """Runs the callbacks, takes one window of batches, hands them to the flow, moves the cursor."""
+    """Runs the callbacks, hands the batches of one window to the inner loop, moves the cursor after each unit."""
 
-    def __init__(self, state: RunState, inner: AutomaticFlow, callbacks: Callbacks):
+    def __init__(self, state: RunState, inner: Loop, callbacks: Callbacks):
         self._state = state
         self.inner = inner
         self._callbacks = callbacks
@@ -23,32 +25,55 @@ class EpochLoop:
         """Runs the rest of the present epoch, or until `max_steps` batches are done in all."""
         state = self._state
         epoch = state.progress.epoch
-        if state.progress.batch == 0 and self._begun != epoch:
+        if state.progress.batch == 0 and state.progress.at_window_start and self._begun != epoch:
             self._callbacks.run_epoch(state)
             self._begun = epoch
         state.feed.open(epoch, state.settings.batch_size, batch=state.progress.batch)
         while state.progress.epoch == epoch and (max_steps is None or state.progress.step < max_steps):
-            self._callbacks.run_step(state)
-            length = state.settings.accumulate_steps
-            if max_steps is not None:
-                length = min(length, max_steps - state.progress.step)
-            for batch, window in windowed(state.feed.take(length)):
-                with state.runtime.computing():
-                    outcome = self.inner.run(batch, window)
-                epoch_ended = window.last and state.feed.exhausted
-                state.progress = state.progress.after_batch(updated=window.last, epoch_ended=epoch_ended)
-                state.metrics.record(outcome.metrics)
-                if state.progress.step % state.settings.log_every == 0:
-                    state.log()
-                state.display.batch_done(state.progress, state.feed.length)
+            if state.progress.at_window_start:
+                self._callbacks.run_step(state)
+            self._run_window(max_steps)
         if state.progress.epoch != epoch:
             state.feed.close()
 
+    def _run_window(self, max_steps: int | None) -> None:
+        """Runs one accumulation window, or the rest of one that was interrupted."""
+        state = self._state
+        length = state.progress.window
+        if not length:
+            length = state.settings.accumulate_steps
+            if max_steps is not None:
+                length = min(length, max_steps - state.progress.step)
+            length = state.feed.available(length)
+        for index in range(state.progress.micro, length):
+            window = Window(first=index == 0, last=index == length - 1, length=length)
+            outcomes = self.inner.run(state.feed.peek(), window)
+            while (outcome := self._next(outcomes)) is not None:
+                self._commit(outcome, window)
+
+    def _next(self, outcomes: Any) -> Outcome | None:
+        with self._state.runtime.computing():
+            return next(outcomes, None)
+
+    def _commit(self, outcome: Outcome, window: Window) -> None:
+        """The unit is done: data and cursor move on before anything else is told."""
+        state = self._state
+        if outcome.ends_batch:
+            state.feed.advance(outcome.batches)
+        epoch_ended = outcome.ends_batch and state.feed.exhausted
+        state.progress = state.progress.after(outcome, window, epoch_ended=epoch_ended)
+        state.metrics.record(outcome.metrics)
+        if not outcome.ends_batch:
+            return
+        if state.progress.step % state.settings.log_every == 0:
+            state.log()
+        state.display.batch_done(state.progress, state.feed.length)
+
     def state_dict(self) -> dict[str, Any]:
-        """The last epoch that the callbacks saw begin, the place inside the epoch, and the state of the flow."""
+        """The last epoch that the callbacks saw begin, the place inside the epoch, and the state of the inner loop."""
         return {"begun": self._begun, "feed": self._state.feed.state_dict(), "inner": self.inner.state_dict()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes it over; the epoch is opened again at its place."""
         self._begun = state["begun"]
         self._state.feed.load_state_dict(state["feed"])

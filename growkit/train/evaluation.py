@@ -17,7 +17,7 @@ from growkit.train.data_source import DataSource, TrainData, batch_count
 from growkit.train.metrics import weighted_means
 from growkit.train.outcome import as_measurement
 from growkit.train.placement import moved
-from growkit.train.run_state import OFFERED_TO_TRAIN_STEP, RunState
+from growkit.train.run_state import OFFERED_TO_EVAL_STEP, RunState
 
 EvalStep = Callable[..., object]
 
@@ -83,7 +83,7 @@ class Evaluation:
                 "a function that returns the metrics of a batch",
                 "pass a function eval_step(model, batch)",
             )
-        return SignatureCall(step, (*OFFERED_TO_TRAIN_STEP, *self._state.services), "eval_step")
+        return SignatureCall(step, (*OFFERED_TO_EVAL_STEP, *self._state.services), "eval_step")
 
     def _offered(self, batch: Any) -> dict[str, object]:
         offered = self._state.offered_to_train_step(batch)

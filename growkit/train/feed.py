@@ -134,10 +134,19 @@ class Feed:
         self._fetch(1)
         return self._ahead[0]
 
-    def take(self, count: int) -> deque[Any]:
-        """The next `count` batches of the epoch, or as many as it still has."""
+    def available(self, count: int) -> int:
+        """How many of the next `count` batches the epoch still has."""
         self._fetch(count)
-        return deque(self._ahead.popleft() for _ in range(min(count, len(self._ahead))))
+        return min(count, len(self._ahead))
+
+    def ahead(self, index: int) -> Any:
+        """The batch so many after the next one, left in place; `available` has to count it."""
+        return self._ahead[index]
+
+    def advance(self, count: int = 1) -> None:
+        """Lets go of so many batches, which are done with."""
+        for _ in range(count):
+            self._ahead.popleft()
 
     def state_dict(self) -> dict[str, int | None]:
         """The place of the next batch inside the open epoch; empty between two epochs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from growkit.train.epoch_loop import EpochLoop
@@ -17,23 +18,39 @@ class FitLoop:
         self._state = state
         self.inner = inner
         self._evaluation = evaluation
+        self._closed = 0
 
     def run(self, *, epochs: int | None, max_steps: int | None) -> None:
         """Runs until `epochs` epochs or `max_steps` batches are done in all, whichever comes first."""
-        while (epochs is None or self._state.progress.epoch <= epochs) and (
-            max_steps is None or self._state.progress.step < max_steps
-        ):
-            epoch = self._state.progress.epoch
+        while True:
+            self._close_epoch()
+            progress = self._state.progress
+            if epochs is not None and progress.epoch > epochs:
+                return
+            if max_steps is not None and progress.step >= max_steps:
+                return
             self.inner.run(max_steps=max_steps)
-            every = self._state.settings.evaluate_every
-            if every is not None and epoch % every == 0 and self._state.progress.epoch > epoch:
-                self._evaluation.run()
+
+    def _close_epoch(self) -> None:
+        """Does once what belongs between two epochs, also where the run was interrupted there."""
+        done = self._state.progress.epoch - 1
+        if done == self._closed:
+            return
+        every = self._state.settings.evaluate_every
+        if every is not None and done % every == 0:
+            self._evaluation.run()
+        self._closed = done
 
     def state_dict(self) -> dict[str, Any]:
-        """The cursor and the state of the inner loops, as they are between two windows."""
-        return {"progress": self._state.progress.state_dict(), "inner": self.inner.state_dict()}
+        """The cursor, the last epoch that was closed, and the state of the inner loops."""
+        return {
+            "progress": self._state.progress.state_dict(),
+            "closed": self._closed,
+            "inner": self.inner.state_dict(),
+        }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state that `state_dict` returned."""
         self._state.progress = Progress.from_state_dict(state["progress"])
+        self._closed = state["closed"]
         self.inner.load_state_dict(state["inner"])

@@ -2,51 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import torch
-
 from growkit.train.arguments import SignatureCall
-from growkit.train.outcome import Outcome, as_outcome
+from growkit.train.optimizer_steps import OptimizerSteps
+from growkit.train.outcome import Outcome, as_step_result
 from growkit.train.run_state import RunState
 from growkit.train.window import Window
 
 
 class AutomaticFlow:
-    """Owns zero_grad, forward, backward, clipping, and the steps of optimizer and schedulers.
+    """Owns zero_grad, forward, backward and the step of one optimizer: the only one, or the one it is told."""
 
-    Each loss is divided by the true length of its window, so that the gradients of a window are those
-    of its mean loss, in a shorter last window too.
-    """
+    def __init__(self, state: RunState, train_step: SignatureCall, steps: OptimizerSteps):
+        self._state, self._train_step, self._steps = state, train_step, steps
 
-    def __init__(self, state: RunState, train_step: SignatureCall):
-        self._state = state
-        self._train_step = train_step
+    def run(self, batch: Any, window: Window, carry: Any = None, *, optimizer: str | None = None) -> Iterator[Outcome]:
+        """The outcome of the batch; its gradients are accumulated or already applied.
 
-    def run(self, batch: Any, window: Window) -> Outcome:
-        """The outcome of the batch, detached; its gradients are accumulated or already applied."""
-        optimizer = self._state.runtime.optimizer
-        if window.first:
-            optimizer.zero_grad(set_to_none=True)
-        outcome = as_outcome(self._train_step(self._state.offered_to_train_step(batch)))
-        loss = outcome.loss if window.length == 1 else outcome.loss / window.length
-        loss.backward()
-        if window.last:
-            self._update(optimizer)
-        return outcome.detached()
+        With several optimizers `optimizer` is the name of one, and a step that returns None leaves it as it is.
+        """
+        state = self._state
+        name = state.runtime.only_name if optimizer is None else optimizer
+        with self._steps.forward(window):
+            if window.first:
+                self._steps.zero_grad(name)
+            offered = state.offered_to_train_step(batch)
+            returned = self._train_step({**offered, "carry": carry, "optimizer": name})
+            if returned is None and optimizer is not None:
+                yield Outcome(carry=carry)
+                return
+            result = as_step_result(returned)
+            assert result.loss is not None
+            self._steps.backward(result.loss, window)
+        stepped = window.last and self._steps.step(name)
+        yield Outcome(result.metrics, result.carry, {name: 1} if stepped else {}, closed=window.last)
 
-    def _update(self, optimizer: torch.optim.Optimizer) -> None:
-        clip = self._state.settings.gradient_clip_norm
-        if clip is not None:
-            held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-            torch.nn.utils.clip_grad_norm_(held, clip)
-        optimizer.step()
-        for scheduler in self._state.runtime.schedulers:
-            scheduler.step()
-
-    def state_dict(self) -> dict[str, object]:
-        """Empty: between windows the flow holds nothing."""
+    def state_dict(self) -> dict[str, Any]:
+        """Empty: between two units the flow holds nothing."""
         return {}
 
-    def load_state_dict(self, state: dict[str, object]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Nothing to take over."""

@@ -37,7 +37,8 @@ def apply_change(state: RunState, change: StepCallbackReturn) -> None:
         )
     state.settings = settings
     if "learning_rate" in change.config_updates and settings.learning_rate is not None:
-        set_learning_rate(runtime.optimizer, runtime.schedulers, settings.learning_rate)
+        for name, optimizer in runtime.optimizers.items():
+            set_learning_rate(optimizer, runtime.schedulers[name], settings.learning_rate)
 
 
 def _replace_model(state: RunState, model: nn.Module, change: StepCallbackReturn) -> None:
@@ -55,14 +56,19 @@ def _replace_model(state: RunState, model: nn.Module, change: StepCallbackReturn
             "followers only where the model is changed in place by a service",
             "grow the model with growkit, or pass no followers to Runtime",
         )
-    handover = plan_handover(
-        runtime.optimizer,
-        runtime.model,
-        model,
-        optimizer_state=change.optimizer_state,
-        parameter_map=change.parameter_map,
-    )
+    handovers = [
+        plan_handover(
+            optimizer,
+            runtime.model,
+            model,
+            optimizer_state=change.optimizer_state,
+            parameter_map=change.parameter_map,
+            alone=len(runtime.optimizers) == 1,
+        )
+        for optimizer in runtime.optimizers.values()
+    ]
     runtime.use(model)
-    handover.commit()
+    for handover in handovers:
+        handover.commit()
     for service in state.services.values():
         service.attach(runtime)

@@ -76,7 +76,8 @@ class ModelWatch:
             )
 
     def _held(self) -> set[int]:
-        return {id(p) for optimizer in self._runtime.optimizers for g in optimizer.param_groups for p in g["params"]}
+        optimizers = self._runtime.optimizers.values()
+        return {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
 
     def _unheld(self) -> list[str]:
         held, model = self._held(), self._runtime.model

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -13,40 +14,75 @@ from growkit.train.metrics import Measurement
 RESERVED = ("epoch", "step", "updates", "learning_rate", "parameters")
 """Names that a row of metrics has for itself."""
 
-_ALLOWED = "a scalar loss tensor, or a dict with the key 'loss' and scalar metrics beside it"
+NO_CARRY = object()
+"""In place of a carry where the train step returned none; None itself is a carry."""
+
+_ALLOWED = "a scalar loss tensor, or a dict with the key 'loss' and scalar metrics beside it; (either, carry) to hand on"
 _ALLOWED_IN_EVAL = "one number, or a dict of numbers, with `count` for what they are means over"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A loss to differentiate, and metrics to report."""
+    """What one unit of work gave: a batch, or a split of one."""
 
-    loss: torch.Tensor
-    """Scalar, attached to its graph."""
     metrics: dict[str, torch.Tensor | float] = field(default_factory=dict)
     """Detached scalars, the loss among them."""
+    carry: Any = NO_CARRY
+    """What the next split gets."""
+    updates: Mapping[str, int] = field(default_factory=dict)
+    """Optimizer steps made, by name of the optimizer."""
+    closed: bool = True
+    """Whether no gradient waits for an optimizer step."""
+    ends_batch: bool = True
+    """Whether the batch is done with it."""
+    batches: int = 1
+    """Batches that were taken from the data, where it ends one."""
 
-    def detached(self) -> Outcome:
-        """The same without the graph, so that its activations can be freed."""
-        return Outcome(self.loss.detach(), self.metrics)
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What a train step returned: a loss to differentiate, metrics to report, a carry to hand on."""
+
+    loss: torch.Tensor | None
+    """Scalar, attached to its graph; None where the step has no loss to give."""
+    metrics: dict[str, torch.Tensor | float]
+    """Detached scalars, the loss among them."""
+    carry: Any = NO_CARRY
 
 
-def as_outcome(result: object) -> Outcome:
-    """The outcome for a train step's return value.
+def as_step_result(result: object, *, needs_loss: bool = True) -> StepResult:
+    """A train step's return value, in one form.
 
-    Raises: EngineError for anything but a scalar loss with a graph, alone or in a dict of scalars.
+    needs_loss: whether a loss with a graph has to be there; else also None, and metrics alone, are allowed,
+    and a loss is a metric like others.
+
+    Raises: EngineError for anything but a scalar loss with a graph, alone or in a dict of scalars, with or
+    without a carry.
     """
-    if isinstance(result, Mapping):
-        if "loss" not in result:
+    carry: Any = NO_CARRY
+    if isinstance(result, tuple) and not hasattr(result, "_fields"):
+        if len(result) != 2:
             raise EngineError(
-                f"train_step returned a dict with the keys {sorted(map(str, result))}",
-                _ALLOWED,
-                "return the loss under the key 'loss'",
+                f"train_step returned a tuple of {len(result)}", _ALLOWED, "return (loss, carry), or metrics in a dict"
             )
-        loss = result["loss"]
-        others = {str(name): value for name, value in result.items() if name != "loss"}
-    else:
-        loss, others = result, {}
+        result, carry = result
+    given = dict(result) if isinstance(result, Mapping) else {} if result is None else {"loss": result}
+    loss = given.pop("loss", None)
+    if needs_loss:
+        loss = _checked_loss(loss, result)
+    metrics = {} if loss is None else {"loss": _scalar("loss", loss, _ALLOWED)}
+    for name, value in given.items():
+        metrics[str(name)] = _scalar(str(name), value, _ALLOWED)
+    return StepResult(loss if isinstance(loss, torch.Tensor) else None, metrics, carry)
+
+
+def _checked_loss(loss: object, result: object) -> torch.Tensor:
+    if loss is None and isinstance(result, Mapping):
+        raise EngineError(
+            f"train_step returned a dict with the keys {sorted(map(str, result))}",
+            _ALLOWED,
+            "return the loss under the key 'loss'",
+        )
     if not isinstance(loss, torch.Tensor):
         raise EngineError(
             f"train_step returned {type(loss).__name__} as its loss", _ALLOWED, "return the loss tensor itself"
@@ -61,10 +97,7 @@ def as_outcome(result: object) -> Outcome:
             "a loss computed from the model's output, with gradients enabled",
             "look for .detach(), .item() or torch.no_grad() on the way to the loss",
         )
-    metrics: dict[str, torch.Tensor | float] = {"loss": loss.detach().reshape(())}
-    for name, value in others.items():
-        metrics[name] = _scalar(name, value, _ALLOWED)
-    return Outcome(loss.reshape(()), metrics)
+    return loss.reshape(())
 
 
 def as_measurement(result: object) -> Measurement:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,20 @@ from growkit.train.runtime import Runtime
 from growkit.train.services import Service
 from growkit.train.settings import TRAIN_DATA, Settings
 
-OFFERED_TO_TRAIN_STEP = ("model", "batch", "epoch", "step", "updates", "config", "metrics", "progress")
-OFFERED_TO_CALLBACKS = (*OFFERED_TO_TRAIN_STEP, "optimizer")
-OFFERED_TO_EPOCH_CALLBACKS = tuple(name for name in OFFERED_TO_CALLBACKS if name != "batch")
+OFFERED_TO_EVAL_STEP = ("model", "batch", "carry", "epoch", "step", "updates", "config", "metrics", "progress")
+OFFERED_TO_TRAIN_STEP = (*OFFERED_TO_EVAL_STEP, "optimizer", "flow", "data_iter")
+OFFERED_TO_EPOCH_CALLBACKS = (
+    "model",
+    "epoch",
+    "step",
+    "updates",
+    "config",
+    "metrics",
+    "progress",
+    "optimizer",
+    "optimizers",
+)
+OFFERED_TO_CALLBACKS = (*OFFERED_TO_EPOCH_CALLBACKS, "batch")
 
 
 @dataclass(slots=True)
@@ -41,12 +52,15 @@ class RunState:
     evaluations: list[Row] = field(default_factory=list)
     can_evaluate: bool = False
     """Whether an eval step and eval data were given."""
+    check_chain: Callable[[Settings], None] = lambda settings: None
+    """Raises for settings that the chain of loops cannot run."""
 
     def offered_to_train_step(self, batch: Any) -> dict[str, object]:
-        """Values of `OFFERED_TO_TRAIN_STEP` and the services; the model is the wrapped one."""
+        """Values of `OFFERED_TO_EVAL_STEP` and the services; the model is the wrapped one. Flows add what is theirs."""
         return {
             "model": self.runtime.wrapped,
             "batch": batch,
+            "carry": None,
             "epoch": self.progress.epoch,
             "step": self.progress.step,
             "updates": self.progress.updates,
@@ -63,8 +77,10 @@ class RunState:
     def offered_to_epoch_callbacks(self) -> dict[str, object]:
         """The same without a batch: none of the epoch is fetched yet."""
         offered = self.offered_to_train_step(None)
-        del offered["batch"]
-        return {**offered, "model": self.runtime.model, "optimizer": self.runtime.optimizer}
+        del offered["batch"], offered["carry"]
+        optimizers = self.runtime.optimizers
+        only = {"optimizer": self.runtime.optimizer} if len(optimizers) == 1 else {}
+        return {**offered, "model": self.runtime.model, "optimizers": optimizers, **only}
 
     def checked_updates(self, updates: Mapping[str, object]) -> tuple[Settings, DataSource]:
         """The settings with `updates` in force, and the data source; not applied yet.
@@ -72,7 +88,7 @@ class RunState:
         Raises: SettingsError, EngineError.
         """
         changed = updated_settings(
-            self.settings, updates, optimizer=self.runtime.optimizer, schedulers=self.runtime.schedulers
+            self.settings, updates, optimizers=self.runtime.optimizers, schedulers=self.runtime.schedulers
         )
         source = self.feed.source
         if (data := updates.get(TRAIN_DATA, source.given)) is not source.given:
@@ -80,6 +96,7 @@ class RunState:
         source.check_batch_size(changed.batch_size)
         self.feed.check_source(source)
         self.check_evaluation(changed)
+        self.check_chain(changed)
         return changed, source
 
     def check_evaluation(self, settings: Settings) -> None:
@@ -110,12 +127,18 @@ class RunState:
             "step": self.progress.step,
             "updates": self.progress.updates,
             **self.metrics.row(),
-            "learning_rate": float(self.runtime.optimizer.param_groups[0]["lr"]),
+            **self._learning_rates(),
             "parameters": self.watch.parameter_count,
         }
         self.history.append(row)
         self._write(row)
         self.display.row(row)
+
+    def _learning_rates(self) -> dict[str, float]:
+        rates = {name: float(one.param_groups[0]["lr"]) for name, one in self.runtime.optimizers.items()}
+        if len(rates) == 1:
+            return {"learning_rate": next(iter(rates.values()))}
+        return {f"learning_rate_{name}": rate for name, rate in rates.items()}
 
     def log_evaluation(self, results: Mapping[str, float]) -> None:
         """Adds a row of results, under `eval_<name>`, to evaluations, file and display."""

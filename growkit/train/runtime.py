@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import gc
-import inspect
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
-from typing import Any
-
+from contextlib import contextmanager, nullcontext
 import torch
 from torch import nn
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+from torch.optim.lr_scheduler import LRScheduler
 
 from growkit.errors import EngineError
+from growkit.train.optimizers import OptimizersGiven, SchedulerGiven, named_optimizers, named_schedulers
 
 Follower = nn.Module | MutableMapping[str, torch.Tensor]
 
@@ -25,7 +23,8 @@ class Runtime:
     wrap: model -> module that is called in training (DistributedDataParallel, torch.compile). It must
         hold the model's own parameters. It is called again after every change of the model.
     unwrap: called with the old wrapper before it is let go, where letting it go is not enough.
-    schedulers: LR schedulers, or functions optimizer -> scheduler; each is stepped once per optimizer step.
+    schedulers: LR schedulers, or functions optimizer -> scheduler; each is stepped once per step of its optimizer.
+        Functions for one of several optimizers come in a dict: its name -> a list of them.
     followers: modules or mappings of tensors that services change along with the model (EMA copies).
 
     `model` is always the user's object, `wrapped` what train steps see.
@@ -39,15 +38,17 @@ class Runtime:
         device: torch.device | str | None = None,
         wrap: Callable[[nn.Module], nn.Module] | None = None,
         unwrap: Callable[[nn.Module], object] | None = None,
-        schedulers: Sequence[LRScheduler | Callable[[Optimizer], LRScheduler]] = (),
+        schedulers: Sequence[SchedulerGiven] | Mapping[str, Sequence[SchedulerGiven]] = (),
         followers: Sequence[Follower] = (),
     ):
         self.device = None if device is None else torch.device(device)
         self.followers = tuple(followers)
-        self.schedulers: tuple[LRScheduler, ...] = ()
-        self.optimizers: tuple[Optimizer, ...] = ()
+        self.schedulers: dict[str, tuple[LRScheduler, ...]] = {}
+        """Of each optimizer, by its name."""
+        self.optimizers: dict[str, Optimizer] = {}
+        """By name, in the order in which they were given."""
         self._wrap, self._unwrap = wrap, unwrap
-        self._schedulers_given = tuple(schedulers)
+        self._schedulers_given = schedulers
         self._model: nn.Module | None = None
         self._wrapped: nn.Module | None = None
         self._computing = False
@@ -66,10 +67,21 @@ class Runtime:
         return self.model if self._wrapped is None else self._wrapped
 
     @property
+    def only_name(self) -> str:
+        """The name of the only optimizer."""
+        if len(self.optimizers) != 1:
+            raise EngineError(
+                f"the optimizer of a run with {len(self.optimizers)}: {', '.join(self.optimizers)}",
+                "one of several optimizers by its name",
+                "use optimizers['name']",
+            )
+        (name,) = self.optimizers
+        return name
+
+    @property
     def optimizer(self) -> Optimizer:
         """The only optimizer."""
-        (optimizer,) = self.optimizers
-        return optimizer
+        return self.optimizers[self.only_name]
 
     def check_updates(self, updates: Mapping[str, object]) -> None:
         """Whether the engine would accept these config updates: for services that change the model before it can.
@@ -101,15 +113,20 @@ class Runtime:
         """Gives the check of `check_updates`, which raises for updates that are refused."""
         self._check_updates = check
 
-    def bind(self, model: nn.Module, optimizers: Optimizer | Callable[[nn.Module], Optimizer]) -> None:
-        """Takes over the model, on the device, and makes optimizer and schedulers where functions were given."""
+    def bind(self, model: nn.Module, optimizers: OptimizersGiven) -> None:
+        """Takes over the model, on the device, and makes optimizers and schedulers where functions were given."""
         if self._model is not None:
             raise EngineError("a Runtime that has a model", "one Runtime per Engine", "make another Runtime")
         self.use(model)
-        optimizer: Any = optimizers if isinstance(optimizers, Optimizer) else _made(optimizers, model)
-        _check_optimizer(optimizer, model)
-        self.optimizers = (optimizer,)
-        self.schedulers = tuple(_scheduler(given, optimizer) for given in self._schedulers_given)
+        self.optimizers = named_optimizers(optimizers, model)
+        self.schedulers = named_schedulers(self._schedulers_given, self.optimizers)
+
+    @contextmanager
+    def synchronizing(self, wanted: bool) -> Iterator[None]:
+        """Forward and backward passes inside meet those of other processes, where the wrapper has any, if wanted."""
+        no_sync = None if wanted else getattr(self._wrapped, "no_sync", None)
+        with no_sync() if callable(no_sync) else nullcontext():
+            yield
 
     def use(self, model: nn.Module) -> None:
         """Makes `model` the one to train; `rebuild` has to follow."""
@@ -153,7 +170,7 @@ class Runtime:
 
     def clear_gradients(self) -> None:
         """No gradient of model or optimizers stays alive."""
-        for optimizer in self.optimizers:
+        for optimizer in self.optimizers.values():
             optimizer.zero_grad(set_to_none=True)
         self.model.zero_grad(set_to_none=True)
 
@@ -169,54 +186,3 @@ class Runtime:
 
 def _ids(module: nn.Module) -> set[int]:
     return {id(parameter) for parameter in module.parameters()}
-
-
-def _made(optimizers: object, model: nn.Module) -> object:
-    if isinstance(optimizers, type) or not callable(optimizers):
-        what = f"the class {optimizers.__name__}" if isinstance(optimizers, type) else f"a {type(optimizers).__name__}"
-        raise EngineError(
-            f"{what} as optimizers",
-            "one torch.optim.Optimizer, or a function of the model that returns one",
-            "pass optimizers=lambda model: torch.optim.AdamW(model.parameters(), lr=1e-3)",
-        )
-    return optimizers(model)
-
-
-def _check_optimizer(optimizer: object, model: nn.Module) -> None:
-    if not isinstance(optimizer, Optimizer):
-        raise EngineError(
-            f"the function for optimizers returned {type(optimizer).__name__}",
-            "one torch.optim.Optimizer",
-            "return the optimizer",
-        )
-    closure = inspect.signature(optimizer.step).parameters.get("closure")
-    if closure is not None and closure.default is closure.empty:
-        raise EngineError(
-            f"{type(optimizer).__name__}, whose step needs a closure",
-            "an optimizer that steps once on the gradients it finds",
-            "use another optimizer, such as AdamW",
-        )
-    held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-    if held.isdisjoint(_ids(model)):
-        raise EngineError(
-            f"{type(optimizer).__name__} holds none of the model's parameters",
-            "an optimizer made from this very model's parameters",
-            "make it from model.parameters(), or pass optimizers=lambda model: ...",
-        )
-
-
-def _scheduler(given: LRScheduler | Callable[[Optimizer], LRScheduler], optimizer: Optimizer) -> LRScheduler:
-    scheduler = given if isinstance(given, LRScheduler) else given(optimizer)
-    if not isinstance(scheduler, LRScheduler) or isinstance(scheduler, ReduceLROnPlateau):
-        raise EngineError(
-            f"{type(scheduler).__name__} as a scheduler",
-            "an LRScheduler that is stepped once per optimizer step, without a metric",
-            "pass one of torch.optim.lr_scheduler, or change learning_rate from a callback",
-        )
-    if scheduler.optimizer is not optimizer:
-        raise EngineError(
-            f"{type(scheduler).__name__} of another optimizer",
-            "schedulers of the engine's optimizer",
-            "pass a function: schedulers=[lambda optimizer: ...]",
-        )
-    return scheduler

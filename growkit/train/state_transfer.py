@@ -39,12 +39,13 @@ def plan_handover(
     *,
     optimizer_state: str = "transfer",
     parameter_map: Mapping[str, str] | None = None,
+    alone: bool = True,
 ) -> Handover:
     """Which parameter of `new` stands where one of `old` stood, with which state.
 
     Names are matched as they are, or by `parameter_map` (new name -> old name). "transfer" asks for a
     match of name, shape and dtype for every parameter; "reset" matches names only to keep the groups,
-    and starts with empty state. Parameters of neither model stay as they are; so does an optimizer that was
+    and starts with empty state. New parameters join the only group of an optimizer that is `alone`. Parameters of neither model stay as they are; so does an optimizer that was
     handed over already, as growth by a factory does.
 
     Raises: EngineError, with names, where that cannot be done.
@@ -79,11 +80,12 @@ def plan_handover(
     added = [
         name for name, p in new_parameters.items() if p.requires_grad and renamed.get(name, name) not in old_parameters
     ]
-    if added and len(groups) > 1:
+    if added and (len(groups) > 1 or not alone):
+        places = f"an optimizer with {len(groups)} parameter groups" if alone else "one of several optimizers"
         raise EngineError(
-            f"new parameters {_listed(added)} for an optimizer with {len(groups)} parameter groups",
-            "parameters that take the group of an old one",
-            "name an old parameter of the right group for each in parameter_map, or use one group",
+            f"new parameters {_listed(added)} for {places}",
+            "parameters that take the place of an old one",
+            "name an old parameter of the right group for each in parameter_map, or grow the model with growkit",
         )
     groups[0] += [new_parameters[name] for name in added]
     return Handover(optimizer, groups, state)

@@ -1,27 +1,28 @@
-"""The place of each batch in its accumulation window."""
+"""The place of a unit of work in its accumulation window."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
     """Handed down from loop to loop, so that nobody has to ask upwards whether gradients accumulate."""
 
-    first: bool
-    """The batch opens the window: gradients are cleared before it."""
-    last: bool
-    """The batch closes the window: the optimizer steps after it."""
-    length: int
+    first: bool = True
+    """The unit opens the window: gradients are cleared before it."""
+    last: bool = True
+    """The unit closes the window: the optimizer steps after it."""
+    length: int = 1
     """Batches in this window; fewer than `accumulate_steps` at the end of an epoch."""
+    share: float = 1.0
+    """What part of its batch the unit is: its length over the batch's."""
 
+    @property
+    def scale(self) -> float:
+        """Factor of the unit's mean loss in the window's mean loss."""
+        return self.share / self.length
 
-def windowed(batches: deque[Any]) -> Iterator[tuple[Any, Window]]:
-    """Each batch of one window with its place in it; a batch is let go once it is handed out."""
-    length = len(batches)
-    for index in range(length):
-        yield batches.popleft(), Window(index == 0, index == length - 1, length)
+    def of_split(self, share: float, *, first: bool, last: bool) -> Window:
+        """The place of one split of the batch whose place this is."""
+        return replace(self, first=self.first and first, last=self.last and last, share=self.share * share)

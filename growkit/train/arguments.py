@@ -7,6 +7,19 @@ from collections.abc import Callable, Collection, Mapping
 
 from growkit.errors import EngineError, nearest
 
+OTHER_WORDS = {
+    "hiddens": "carry",
+    "hidden": "carry",
+    "optimizer_idx": "optimizer",
+    "opt_idx": "optimizer",
+    "batch_idx": "step",
+    "global_step": "step",
+    "global_train_step": "step",
+    "dataloader_iter": "data_iter",
+    "epoch_continuous": "epoch",
+}
+"""Words of other trainers (Lightning, RETURNN) -> ours."""
+
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -53,7 +66,7 @@ def _check_fillable(parameter: inspect.Parameter, offered: Collection[str], titl
     if parameter.kind is parameter.POSITIONAL_ONLY:
         raise EngineError(f"{title} takes {name!r} by position only", allowed, "remove the '/' from its signature")
     if name not in offered:
-        close = nearest(name, offered)
+        close = [OTHER_WORDS[name]] if OTHER_WORDS.get(name) in offered else nearest(name, offered)
         raise EngineError(
             f"{title} asks for {name!r}",
             allowed,

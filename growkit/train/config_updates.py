@@ -32,7 +32,11 @@ OTHER_WORDS = {
 
 
 def updated_settings(
-    settings: Settings, updates: Mapping[str, object], *, optimizer: Optimizer, schedulers: Iterable[LRScheduler]
+    settings: Settings,
+    updates: Mapping[str, object],
+    *,
+    optimizers: Mapping[str, Optimizer],
+    schedulers: Mapping[str, Iterable[LRScheduler]],
 ) -> Settings:
     """The settings with all updates in force; nothing is applied yet, and one wrong update refuses all.
 
@@ -54,7 +58,8 @@ def updated_settings(
             raise SettingsError(
                 "an update of learning_rate to None", "a finite number >= 0", "leave the key out to keep the rate"
             )
-        check_learning_rate(optimizer, schedulers, changed.learning_rate)
+        for name, optimizer in optimizers.items():
+            check_learning_rate(optimizer, schedulers[name], changed.learning_rate)
     return changed
 
 

@@ -62,7 +62,7 @@ class EpochLoop:
             state.feed.advance(outcome.batches)
         epoch_ended = outcome.ends_batch and state.feed.exhausted
         state.progress = state.progress.after(outcome, window, epoch_ended=epoch_ended)
-        state.metrics.record(outcome.metrics)
+        state.metrics.record(outcome.metrics, outcome.weight)
         if not outcome.ends_batch:
             return
         if state.progress.step % state.settings.log_every == 0:

@@ -36,9 +36,7 @@ class ManualFlow:
         try:
             with self._steps.forward(window):
                 offered = self._state.offered_to_train_step(batch)
-                result = as_step_result(
-                    self._train_step({**offered, "carry": carry, "flow": self}), needs_loss=False
-                )
+                result = as_step_result(self._train_step({**offered, "carry": carry, "flow": self}), needs_loss=False)
         finally:
             self._window = None
         yield Outcome(result.metrics, result.carry, self._updates, closed=not self._waiting)
@@ -59,7 +57,9 @@ class ManualFlow:
         """Adds the gradients of the loss, scaled for the accumulation window."""
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.requires_grad:
             raise EngineError(
-                f"flow.backward of {loss!r}", "a loss with one element and a graph", "reduce the loss, and do not detach it"
+                f"flow.backward of {loss!r}",
+                "a loss with one element and a graph",
+                "reduce the loss, and do not detach it",
             )
         self._steps.backward(loss.reshape(()), self._open(), retain_graph=retain_graph)
         self._waiting = True

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -23,15 +24,15 @@ class Metrics:
 
     def __init__(self) -> None:
         self._last: dict[str, torch.Tensor | float] = {}
-        self._since_row: dict[str, list[torch.Tensor | float]] = {}
+        self._since_row: dict[str, list[tuple[torch.Tensor | float, float]]] = {}
         self.evaluation: dict[str, float] = {}
         """Results of the last evaluation; empty before the first."""
 
-    def record(self, values: Mapping[str, torch.Tensor | float]) -> None:
-        """Adds the values of one step."""
+    def record(self, values: Mapping[str, torch.Tensor | float], weight: float = 1.0) -> None:
+        """Adds the values of one step, or of a split that is such a part of one."""
         self._last = dict(values)
         for name, value in values.items():
-            self._since_row.setdefault(name, []).append(value)
+            self._since_row.setdefault(name, []).append((value, weight))
 
     @property
     def last(self) -> dict[str, float]:
@@ -41,18 +42,33 @@ class Metrics:
     @property
     def mean(self) -> dict[str, float]:
         """The means over the steps since the last row."""
-        return {name: math.fsum(map(float, values)) / len(values) for name, values in self._since_row.items()}
+        return {name: _mean(values) for name, values in self._since_row.items()}
 
     @property
     def pending(self) -> bool:
         """Whether steps were recorded since the last row."""
         return bool(self._since_row)
 
+    def state_dict(self) -> dict[str, Any]:
+        """The values of the last step and those since the last row, and the results of the last evaluation."""
+        since = {name: [[float(value), weight] for value, weight in values] for name, values in self._since_row.items()}
+        return {"last": self.last, "since_row": since, "evaluation": self.evaluation}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a state that `state_dict` returned."""
+        self._last = dict(state["last"])
+        self._since_row = {name: [(v, w) for v, w in values] for name, values in state["since_row"].items()}
+        self.evaluation = dict(state["evaluation"])
+
     def row(self) -> Row:
         """Last values under their names, means under `<name>_mean`; the means start anew."""
         values: Row = {**self.last, **{f"{name}_mean": value for name, value in self.mean.items()}}
         self._since_row.clear()
         return values
+
+
+def _mean(values: Sequence[tuple[torch.Tensor | float, float]]) -> float:
+    return math.fsum(float(value) * weight for value, weight in values) / math.fsum(weight for _, weight in values)
 
 
 @dataclass(frozen=True, slots=True)

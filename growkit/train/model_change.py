@@ -27,6 +27,8 @@ def apply_change(state: RunState, change: StepCallbackReturn) -> None:
         before = state.watch.parameter_count
         runtime.rebuild()
         state.watch.accept()
+        for changed in state.when_model_changes:
+            changed()
         state.display.message(
             f"step {state.progress.step}: model changed: {before:,} -> {state.watch.parameter_count:,} parameters"
         )

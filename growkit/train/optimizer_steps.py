@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
+from growkit.errors import EngineError
 from growkit.train.run_state import RunState
 from growkit.train.window import Window
 
@@ -33,8 +34,12 @@ class OptimizerSteps:
 
     def backward(self, loss: torch.Tensor, window: Window, *, retain_graph: bool = False) -> None:
         """Adds the gradients of the loss, as large as its share of the window says."""
-        scaled = loss if window.scale == 1.0 else loss * window.scale
-        scaled.backward(retain_graph=retain_graph)  # type: ignore[no-untyped-call]
+        try:
+            window.scaled(loss).backward(retain_graph=retain_graph)
+        except RuntimeError as error:
+            if (explained := _explained(str(error))) is not None:
+                raise explained from error
+            raise
 
     def step(self, name: str) -> bool:
         """Clips the gradients of this optimizer and applies them; whether it did."""
@@ -47,3 +52,20 @@ class OptimizerSteps:
         for scheduler in self._state.runtime.schedulers[name]:
             scheduler.step()
         return True
+
+
+def _explained(message: str) -> EngineError | None:
+    """What torch's messages about a graph that is gone mean in a training step; None for others."""
+    if "modified by an inplace operation" in message:
+        return EngineError(
+            "a loss whose graph holds parameters that an optimizer step has changed since",
+            "backward passes before the step that changes what their graph needs",
+            "compute the loss after that step, or yield (or flow.backward) it before",
+        )
+    if "backward through the graph a second time" in message:
+        return EngineError(
+            "a loss whose graph was used before: it reaches back into an earlier step",
+            "a graph of its own for each loss; what steps hand on comes without its graph, as `carry`",
+            "return the state as carry, or .detach() it; for two losses of one graph give retain_graph=True",
+        )
+    return None

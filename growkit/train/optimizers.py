@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from torch import nn
 from torch.optim import Optimizer
@@ -39,7 +40,7 @@ def named_optimizers(given: OptimizersGiven, model: nn.Module) -> dict[str, Opti
         raise EngineError(
             f"optimizers with the names {list(made)}", "at least one; names like Python's", 'name them like "generator"'
         )
-    named = dict(made) if isinstance(made, Mapping) else {ONLY: made}
+    named: dict[str, Any] = dict(made) if isinstance(made, Mapping) else {ONLY: made}
     for name, optimizer in named.items():
         _check_optimizer(name, optimizer, model)
     if len({id(optimizer) for optimizer in named.values()}) < len(named):
@@ -49,7 +50,9 @@ def named_optimizers(given: OptimizersGiven, model: nn.Module) -> dict[str, Opti
 
 def _check_optimizer(name: str, optimizer: object, model: nn.Module) -> None:
     if not isinstance(optimizer, Optimizer):
-        raise EngineError(f"a {type(optimizer).__name__} as the optimizer {name!r}", _ALLOWED, "give the optimizer itself")
+        raise EngineError(
+            f"a {type(optimizer).__name__} as the optimizer {name!r}", _ALLOWED, "give the optimizer itself"
+        )
     closure = inspect.signature(optimizer.step).parameters.get("closure")
     if closure is not None and closure.default is closure.empty:
         raise EngineError(
@@ -89,7 +92,9 @@ def named_schedulers(
         given = by_name
     if unknown := [name for name in given if name not in optimizers]:
         raise EngineError(
-            f"schedulers of {', '.join(map(repr, unknown))}", f"the optimizers {', '.join(optimizers)}", "use these names"
+            f"schedulers of {', '.join(map(repr, unknown))}",
+            f"the optimizers {', '.join(optimizers)}",
+            "use these names",
         )
     return {
         name: tuple(_scheduler(one, optimizer) for one in given.get(name, ())) for name, optimizer in optimizers.items()

@@ -17,7 +17,9 @@ RESERVED = ("epoch", "step", "updates", "learning_rate", "parameters")
 NO_CARRY = object()
 """In place of a carry where the train step returned none; None itself is a carry."""
 
-_ALLOWED = "a scalar loss tensor, or a dict with the key 'loss' and scalar metrics beside it; (either, carry) to hand on"
+_ALLOWED = (
+    "a scalar loss tensor, or a dict with the key 'loss' and scalar metrics beside it; (either, carry) to hand on"
+)
 _ALLOWED_IN_EVAL = "one number, or a dict of numbers, with `count` for what they are means over"
 
 
@@ -35,6 +37,8 @@ class Outcome:
     """Whether no gradient waits for an optimizer step."""
     ends_batch: bool = True
     """Whether the batch is done with it."""
+    weight: float = 1.0
+    """What part of its batch the unit was: how much its metrics count in means."""
     batches: int = 1
     """Batches that were taken from the data, where it ends one."""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from growkit.errors import SettingsError
 from growkit.train.config_updates import updated_settings
+from growkit.train.data_iter import DataIter
 from growkit.train.data_source import DataSource
 from growkit.train.feed import Feed
 from growkit.train.metrics import Metrics, Row, append_json_line
@@ -54,12 +55,14 @@ class RunState:
     """Whether an eval step and eval data were given."""
     check_chain: Callable[[Settings], None] = lambda settings: None
     """Raises for settings that the chain of loops cannot run."""
+    when_model_changes: list[Callable[[], None]] = field(default_factory=list)
+    """Called after each change of the model, by loops that hold something of the old one."""
 
     def offered_to_train_step(self, batch: Any) -> dict[str, object]:
         """Values of `OFFERED_TO_EVAL_STEP` and the services; the model is the wrapped one. Flows add what is theirs."""
         return {
             "model": self.runtime.wrapped,
-            "batch": batch,
+            "data_iter" if isinstance(batch, DataIter) else "batch": batch,
             "carry": None,
             "epoch": self.progress.epoch,
             "step": self.progress.step,

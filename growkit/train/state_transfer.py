@@ -45,8 +45,8 @@ def plan_handover(
 
     Names are matched as they are, or by `parameter_map` (new name -> old name). "transfer" asks for a
     match of name, shape and dtype for every parameter; "reset" matches names only to keep the groups,
-    and starts with empty state. New parameters join the only group of an optimizer that is `alone`. Parameters of neither model stay as they are; so does an optimizer that was
-    handed over already, as growth by a factory does.
+    and starts with empty state. New parameters join the only group of an optimizer that is `alone`. Parameters of
+    neither model stay as they are; so does an optimizer that was handed over already, as growth by a factory does.
 
     Raises: EngineError, with names, where that cannot be done.
     """

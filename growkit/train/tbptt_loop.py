@@ -31,6 +31,7 @@ class TbpttLoop:
         self._carry: Any = None
         self._epoch = 0  # Of the carry.
         self._shapes: Any = None  # Of the batch that the carry comes from.
+        state.when_model_changes.append(self._drop_carry)
 
     def run(self, batch: Any, window: Window, carry: Any = None) -> Iterator[Outcome]:
         """One outcome for each split, from `progress.split` on."""
@@ -52,7 +53,7 @@ class TbpttLoop:
                     "return loss, carry",
                 )
             self._carry = detached(outcome.carry) if settings.carry_over_batches or not last else None
-            yield replace(outcome, carry=NO_CARRY, ends_batch=last)
+            yield replace(outcome, carry=NO_CARRY, ends_batch=last, weight=split.weight)
 
     def _splits(self, batch: Any) -> list[Split]:
         settings = self._state.settings
@@ -69,11 +70,12 @@ class TbpttLoop:
             self._carry = None
             if state.progress.epoch == self._epoch:
                 state.display.message(
-                    f"step {state.progress.step}: carry starts anew: shapes apart from time were {self._shapes}, are {shapes}"
+                    f"step {state.progress.step}: carry starts anew: "
+                    f"shapes apart from time were {self._shapes}, are {shapes}"
                 )
         self._epoch, self._shapes = state.progress.epoch, shapes
 
-    def model_changed(self) -> None:
+    def _drop_carry(self) -> None:
         """A carry of the old model does not fit the new one, and is dropped."""
         if self._carry is not None:
             self._carry = None

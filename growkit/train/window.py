@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import torch
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -18,10 +20,10 @@ class Window:
     share: float = 1.0
     """What part of its batch the unit is: its length over the batch's."""
 
-    @property
-    def scale(self) -> float:
-        """Factor of the unit's mean loss in the window's mean loss."""
-        return self.share / self.length
+    def scaled(self, loss: torch.Tensor) -> torch.Tensor:
+        """The unit's mean loss as its part of the window's mean loss."""
+        part = loss if self.share == 1.0 else loss * self.share
+        return part if self.length == 1 else part / self.length
 
     def of_split(self, share: float, *, first: bool, last: bool) -> Window:
         """The place of one split of the batch whose place this is."""

@@ -29,7 +29,8 @@ def test_a_callback_gets_everything_that_is_offered(make_engine: Any, service: A
     engine = make_engine(callbacks=[lambda **offered: seen.append(offered)], services={"growth": service})
     engine.fit(max_steps=2)
     assert sorted(seen[1]) == [
-        "batch", "config", "epoch", "growth", "metrics", "model", "optimizer", "progress", "step", "updates",
+        "batch", "config", "epoch", "growth", "metrics", "model",
+        "optimizer", "optimizers", "progress", "step", "updates",
     ]  # fmt: skip
     assert seen[1]["model"] is engine.model
     assert seen[1]["optimizer"] is engine.optimizer
@@ -165,7 +166,8 @@ def test_an_epoch_callback_gets_all_but_the_batch(make_engine: Any, service: Any
     engine = make_engine(epoch_callbacks=[lambda **offered: seen.append(offered)], services={"growth": service})
     engine.fit(2)
     assert sorted(seen[1]) == [
-        "config", "epoch", "growth", "metrics", "model", "optimizer", "progress", "step", "updates",
+        "config", "epoch", "growth", "metrics", "model",
+        "optimizer", "optimizers", "progress", "step", "updates",
     ]  # fmt: skip
     assert seen[1]["model"] is engine.model
     assert [(offered["epoch"], offered["step"]) for offered in seen] == [(1, 0), (2, 5)]

@@ -10,7 +10,7 @@ from growkit.train.settings import Settings
 
 def update(updates: dict[str, object]) -> Settings:
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
-    return updated_settings(Settings(log_every=7), updates, optimizer=optimizer, schedulers=())
+    return updated_settings(Settings(log_every=7), updates, optimizers={"main": optimizer}, schedulers={"main": ()})
 
 
 def test_updates_change_what_they_name_and_nothing_else() -> None:
@@ -24,7 +24,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_one() -> None:
     assert str(caught.value) == (
         "the setting 'learnin_rate'\n"
         "  allowed: the settings learning_rate, accumulate_steps, gradient_clip_norm, batch_size, "
-        "log_every, evaluate_every, train_data\n"
+        "truncated_bptt_steps, time_dims, update_every, carry_over_batches, log_every, evaluate_every, train_data\n"
         "  next step: write 'learning_rate'"
     )
 
@@ -62,7 +62,7 @@ def test_a_key_of_the_users_is_updated_like_any_other() -> None:
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
     before = Settings(user={"temperature": 2.0, "stage": "first"})
     updates = {"temperature": 0.5, "log_every": 3}
-    after = updated_settings(before, updates, optimizer=optimizer, schedulers=())
+    after = updated_settings(before, updates, optimizers={"main": optimizer}, schedulers={"main": ()})
     assert after == Settings(log_every=3, user={"temperature": 0.5, "stage": "first"})
     assert before.user == {"temperature": 2.0, "stage": "first"}
 
@@ -71,7 +71,12 @@ def test_a_key_of_the_users_is_updated_like_any_other() -> None:
 def test_a_misspelt_key_of_the_users_is_refused_with_the_nearest_one() -> None:
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
     with pytest.raises(SettingsError) as caught:
-        updated_settings(Settings(user={"max_length": 9}), {"max_lenght": 20}, optimizer=optimizer, schedulers=())
+        updated_settings(
+            Settings(user={"max_length": 9}),
+            {"max_lenght": 20},
+            optimizers={"main": optimizer},
+            schedulers={"main": ()},
+        )
     assert caught.value.next_step == "write 'max_length'"
     assert caught.value.allowed.endswith("evaluate_every, train_data, max_length")
 

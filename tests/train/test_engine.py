@@ -40,19 +40,20 @@ def test_what_is_no_model_is_refused(make_engine: Any, model: object, given: str
     assert caught.value.given == given
 
 
-def test_several_optimizers_are_refused_with_what_is_allowed(make_engine: Any, make_net: Any) -> None:
+def test_optimizers_have_names(make_engine: Any, make_net: Any) -> None:
     net = make_net()
-    adam = torch.optim.Adam(net.parameters())
-    with pytest.raises(EngineError) as caught:
-        make_engine(model=net, optimizers={"main": adam})
-    assert caught.value.allowed == "one torch.optim.Optimizer, or a function of the model that returns one"
+    low, high = torch.optim.Adam(net[0].parameters()), torch.optim.SGD(net[2].parameters(), lr=0.5)
+    engine = make_engine(model=net, optimizers={"low": low, "high": high}, train_step=lambda model, batch, flow: None)
+    assert engine.optimizers == {"low": low, "high": high}
+    with pytest.raises(EngineError, match="the optimizer of a run with 2: low, high"):
+        _ = engine.optimizer
 
 
 def test_the_learning_rate_of_the_settings_is_the_base_rate_from_the_start(make_engine: Any) -> None:
     runtime = Runtime(schedulers=[lambda optimizer: LambdaLR(optimizer, lambda step: 0.5)])
     engine = make_engine(settings=Settings(learning_rate=0.2), runtime=runtime)
     assert engine.optimizer.param_groups[0]["lr"] == 0.1
-    assert runtime.schedulers[0].base_lrs == [0.2]
+    assert runtime.schedulers["main"][0].base_lrs == [0.2]
 
 
 def test_settings_that_contradict_the_rest_are_refused(make_engine: Any) -> None:

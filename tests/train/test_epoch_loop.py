@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.optim.lr_scheduler import StepLR
 
-from growkit.train import Runtime, Settings, StepCallbackReturn
+from growkit.train import Progress, Runtime, Settings, StepCallbackReturn
 
 
 def test_the_call_sequence_of_a_fresh_start(make_engine: Any, loss_of: Any) -> None:
@@ -40,7 +40,7 @@ def test_the_call_sequence_of_a_fresh_start(make_engine: Any, loss_of: Any) -> N
         ("callback", 2, 9, 5),
         ("train_step", 2, 9, 5),
     ]
-    assert engine.progress.state_dict() == {"epoch": 3, "batch": 0, "step": 10, "updates": 6}
+    assert engine.progress == Progress(epoch=3, batch=0, step=10, updates_of={"main": 6})
 
 
 @pytest.mark.report("R146")
@@ -106,7 +106,7 @@ def test_an_update_of_accumulate_steps_acts_on_the_window_about_to_open(make_eng
 def test_a_step_limit_closes_the_window_with_the_batches_it_has(make_engine: Any) -> None:
     engine = make_engine(settings=Settings(accumulate_steps=4))
     engine.fit(max_steps=7)
-    assert engine.progress.state_dict() == {"epoch": 2, "batch": 2, "step": 7, "updates": 3}
+    assert engine.progress == Progress(epoch=2, batch=2, step=7, updates_of={"main": 3})
     assert all(torch.isfinite(parameter).all() for parameter in engine.model.parameters())
 
 

@@ -98,7 +98,7 @@ def test_the_step_gets_the_users_model_in_eval_mode_without_gradients(make_engin
     engine.fit(1)
     assert engine.evaluate() == {"grad": 0.0}
     assert sorted(seen[0]) == [
-        "batch", "config", "epoch", "growth", "metrics", "model", "modes", "progress", "step", "updates",
+        "batch", "carry", "config", "epoch", "growth", "metrics", "model", "modes", "progress", "step", "updates",
     ]  # fmt: skip
     assert seen[0]["model"] is engine.model
     assert (seen[0]["batch"], seen[0]["epoch"], seen[0]["step"]) == (5, 1, 5)

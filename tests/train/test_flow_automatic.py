@@ -16,6 +16,8 @@ from growkit.train.arguments import SignatureCall
 from growkit.train.data_source import DataSource
 from growkit.train.feed import Feed
 from growkit.train.flow_automatic import AutomaticFlow
+from growkit.train.loop import only_outcome
+from growkit.train.optimizer_steps import OptimizerSteps
 from growkit.train.window import Window
 
 
@@ -76,16 +78,17 @@ def test_the_gradients_of_a_window_are_those_of_its_mean_loss(
     net = nn.Linear(2, 2).double()
     optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
     state = FlowState(net, optimizer)
-    flow = AutomaticFlow(state, SignatureCall(square, ("model", "batch"), "train_step"))  # type: ignore[arg-type]
+    flow = make_flow(state, square)
     feed = Feed(DataSource(batches))
     feed.open(1, None)
     while not feed.exhausted:
-        window = list(feed.take(accumulate))
+        window = [feed.ahead(index) for index in range(feed.available(accumulate))]
+        feed.advance(len(window))
         before = [p.detach().clone() for p in net.parameters()]
         mean = sum(square(net, batch) for batch in window) / len(window)
         expected = torch.autograd.grad(mean, list(net.parameters()))
         for index, batch in enumerate(window):
-            flow.run(batch, Window(index == 0, index == len(window) - 1, len(window)))
+            only_outcome(flow.run(batch, Window(index == 0, index == len(window) - 1, len(window))))
         for parameter, old, gradient in zip(net.parameters(), before, expected, strict=True):
             torch.testing.assert_close(old - parameter, gradient, rtol=1e-12, atol=1e-12)
 
@@ -106,14 +109,16 @@ class FlowState:
         return {"model": self.runtime.wrapped, "batch": batch}
 
 
-def test_the_outcome_is_given_back_without_its_graph(make_net: Callable[..., nn.Module]) -> None:
+def make_flow(state: Any, step: Callable[..., object]) -> AutomaticFlow:
+    return AutomaticFlow(state, SignatureCall(step, ("model", "batch"), "train_step"), OptimizerSteps(state))
+
+
+def test_the_outcome_holds_no_graph() -> None:
     net = nn.Linear(2, 1)
-    flow = AutomaticFlow(
-        FlowState(net, torch.optim.SGD(net.parameters(), lr=0.1)),  # type: ignore[arg-type]
-        SignatureCall(lambda model, batch: {"loss": model(batch).sum(), "size": 3}, ("model", "batch"), "train_step"),
-    )
+    state = FlowState(net, torch.optim.SGD(net.parameters(), lr=0.1))
+    flow = make_flow(state, lambda model, batch: {"loss": model(batch).sum(), "size": 3})
     expected = net(torch.ones(1, 2)).sum().item()
-    outcome = flow.run(torch.ones(1, 2), Window(first=True, last=True, length=4))
-    assert outcome.loss.grad_fn is None
-    assert float(outcome.loss) == expected
-    assert outcome.metrics["size"] == 3.0
+    outcome = only_outcome(flow.run(torch.ones(1, 2), Window(first=True, last=False, length=4)))
+    assert outcome.metrics == {"loss": expected, "size": 3.0}
+    assert not outcome.metrics["loss"].requires_grad
+    assert (outcome.updates, outcome.closed) == ({}, False)

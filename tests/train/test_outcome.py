@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from growkit.errors import EngineError
-from growkit.train.outcome import as_measurement, as_outcome
+from growkit.train.outcome import NO_CARRY, as_measurement, as_step_result
 
 
 def loss(value: float = 2.0) -> torch.Tensor:
@@ -13,14 +13,14 @@ def loss(value: float = 2.0) -> torch.Tensor:
 
 def test_a_loss_alone() -> None:
     given = loss()
-    outcome = as_outcome(given)
+    outcome = as_step_result(given)
     assert outcome.loss.grad_fn is not None
     assert outcome.metrics == {"loss": 2.0}
     assert not outcome.metrics["loss"].requires_grad
 
 
 def test_a_dict_with_metrics_of_all_scalar_kinds() -> None:
-    outcome = as_outcome({"loss": loss(), "accuracy": torch.tensor([0.5]), "tokens": 12, "scale": loss(3.0)})
+    outcome = as_step_result({"loss": loss(), "accuracy": torch.tensor([0.5]), "tokens": 12, "scale": loss(3.0)})
     assert {name: float(value) for name, value in outcome.metrics.items()} == {
         "loss": 2.0,
         "accuracy": 0.5,
@@ -30,8 +30,17 @@ def test_a_dict_with_metrics_of_all_scalar_kinds() -> None:
     assert not outcome.metrics["scale"].requires_grad
 
 
-def test_a_detached_outcome_holds_no_graph() -> None:
-    assert as_outcome(loss()).detached().loss.grad_fn is None
+def test_a_carry_comes_beside_the_loss_or_the_dict() -> None:
+    assert as_step_result(loss()).carry is NO_CARRY
+    assert as_step_result((loss(), None)).carry is None
+    with_metrics = as_step_result(({"loss": loss(), "tokens": 3}, [1]))
+    assert (with_metrics.carry, with_metrics.metrics) == ([1], {"loss": 2.0, "tokens": 3.0})
+
+
+def test_without_a_loss_to_differentiate_there_may_be_none() -> None:
+    assert as_step_result(None, needs_loss=False).metrics == {}
+    result = as_step_result({"loss": 1.5, "tokens": 3}, needs_loss=False)
+    assert (result.loss, result.metrics) == (None, {"loss": 1.5, "tokens": 3.0})
 
 
 @pytest.mark.parametrize(
@@ -39,6 +48,7 @@ def test_a_detached_outcome_holds_no_graph() -> None:
     [
         (None, "train_step returned NoneType as its loss"),
         (1.5, "train_step returned float as its loss"),
+        ((loss(), 1, 2), "train_step returned a tuple of 3"),
         ({"los": 1}, "train_step returned a dict with the keys ['los']"),
         (torch.zeros(3, requires_grad=True), "train_step returned a loss of shape (3,)"),
         (torch.tensor(1.0), "train_step returned a loss that depends on no trainable parameter"),
@@ -49,7 +59,7 @@ def test_a_detached_outcome_holds_no_graph() -> None:
 )
 def test_anything_else_is_refused(result: object, given: str) -> None:
     with pytest.raises(EngineError) as caught:
-        as_outcome(result)
+        as_step_result(result)
     assert caught.value.given == given
 
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from growkit.errors import EngineError, SettingsError
 from growkit.train import Runtime, Settings
-from growkit.train.run_state import OFFERED_TO_CALLBACKS, OFFERED_TO_TRAIN_STEP
+from growkit.train.run_state import OFFERED_TO_CALLBACKS, OFFERED_TO_EVAL_STEP, OFFERED_TO_TRAIN_STEP
 
 
 class Wrapper(nn.Module):
@@ -25,7 +25,8 @@ def test_what_is_offered_is_what_was_announced(make_engine: Any) -> None:
     state.feed.open(1, None)
     to_callbacks, to_train_step = state.offered_to_callbacks(), state.offered_to_train_step("batch")
     assert set(to_callbacks) == set(OFFERED_TO_CALLBACKS)
-    assert set(to_train_step) == set(OFFERED_TO_TRAIN_STEP)
+    assert set(to_train_step) == set(OFFERED_TO_EVAL_STEP)
+    assert set(to_train_step) | {"optimizer", "flow", "data_iter"} == set(OFFERED_TO_TRAIN_STEP)
     assert to_callbacks["model"] is engine.model
     assert to_train_step["model"] is engine.runtime.wrapped is not engine.model
 

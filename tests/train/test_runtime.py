@@ -75,7 +75,7 @@ def test_a_function_makes_the_optimizer_and_one_the_scheduler(make_net: Callable
     runtime = Runtime(schedulers=[lambda optimizer: lr_scheduler.StepLR(optimizer, 3)], device="cpu")
     runtime.bind(make_net(), adam)
     assert isinstance(runtime.optimizer, torch.optim.Adam)
-    assert runtime.schedulers[0].optimizer is runtime.optimizer
+    assert runtime.schedulers["main"][0].optimizer is runtime.optimizer
     assert runtime.device == torch.device("cpu")
 
 
@@ -101,7 +101,7 @@ def test_all_gradients_are_cleared(make_net: Callable[..., nn.Module]) -> None:
 @pytest.mark.parametrize(
     ("optimizers", "given"),
     [
-        (lambda net: "adam", "the function for optimizers returned str"),
+        (lambda net: "adam", "a str as the optimizer 'main'"),
         (lambda net: torch.optim.SGD([torch.zeros(1)], lr=0.1), "SGD holds none of the model's parameters"),
         (lambda net: torch.optim.LBFGS(net.parameters()), "LBFGS, whose step needs a closure"),
         (torch.optim.Adam, "the class Adam as optimizers"),

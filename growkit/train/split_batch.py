@@ -104,6 +104,20 @@ def checked_time_dims(time_dims: Any) -> Mapping[str, int | None]:
     return given
 
 
+def shapes_apart_from_time(batch: Any, time_dims: TimeDims) -> dict[str, list[int]]:
+    """The shape of each entry without its time axis, by its path: batches of equal ones can share a carried state."""
+    leaves = list(_leaves(batch))
+    shapes = {}
+    for leaf, dim in zip(leaves, _time_dims_of(leaves, checked_time_dims(time_dims)), strict=True):
+        if leaf.is_packed:
+            shapes[leaf.path] = [int(leaf.value.batch_sizes[0]), *leaf.value.data.shape[1:]]
+        elif leaf.has_axes and dim is not None:
+            shape = list(leaf.value.shape)
+            del shape[dim]
+            shapes[leaf.path] = shape
+    return shapes
+
+
 @dataclass(frozen=True, slots=True)
 class _Leaf:
     """An entry of a batch that is no container."""

@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from growkit.errors import EngineError, SettingsError
 from growkit.train import split_batch
+from growkit.train.split_batch import shapes_apart_from_time
 
 Pair = namedtuple("Pair", "x y")
 
@@ -224,3 +225,10 @@ def test_packed_rows_of_different_lengths_are_refused() -> None:
     )
     with pytest.raises(EngineError, match="rows have different lengths"):
         split_batch((one, other), 2, time_dims=0)
+
+
+def test_shapes_apart_from_time() -> None:
+    packed = torch.nn.utils.rnn.pack_sequence([torch.zeros(3, 5), torch.zeros(2, 5)])
+    batch = {"x": torch.zeros(2, 7, 3), "labels": torch.zeros(2), "packed": packed, "name": "a"}
+    dims = {"x": 1, "labels": None, "packed": 0}
+    assert shapes_apart_from_time(batch, dims) == {"x": [2, 3], "packed": [2, 5]}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from growkit.errors import EngineError
 from growkit.train.arguments import SignatureCall
+from growkit.train.hooks import HOOKS, Hooks
 from growkit.train.model_change import apply_change
 from growkit.train.run_state import OFFERED_TO_CALLBACKS, OFFERED_TO_EPOCH_CALLBACKS, RunState
 from growkit.train.step_return import StepCallbackReturn, merge_returns
@@ -22,8 +23,8 @@ class Callbacks:
     before the next one is called. An exception of a callback goes through; nothing the engine holds
     has changed then.
 
-    `callbacks`: functions, called as step callbacks, and objects with a method `train_step_callback`,
-    `train_epoch_callback`, or both. `epoch_callbacks`: functions, called before those methods.
+    `callbacks`: functions, called as step callbacks, and objects with methods `train_step_callback`,
+    `train_epoch_callback`, or hooks (`Hooks`). `epoch_callbacks`: functions, called before those methods.
 
     Raises: EngineError.
     """
@@ -40,13 +41,15 @@ class Callbacks:
         at_epochs, at_steps = [_function(given, "an epoch callback") for given in epoch_callbacks], []
         for given in callbacks:
             methods = {name: getattr(given, name) for name in (_STEP, _EPOCH) if hasattr(given, name)}
-            if not methods or isinstance(given, type):
+            if isinstance(given, type) or not (methods or any(name.startswith("on_") for name in dir(given))):
                 methods = {_STEP: _function(given, "a callback")}
             at_steps += [methods[_STEP]] if _STEP in methods else []
             at_epochs += [methods[_EPOCH]] if _EPOCH in methods else []
         left_out = ("optimizer",) if several_optimizers else ()
         offered = [name for name in (*OFFERED_TO_CALLBACKS, *services) if name not in left_out]
         offered_at_epochs = [name for name in (*OFFERED_TO_EPOCH_CALLBACKS, *services) if name not in left_out]
+        self.hooks = Hooks(callbacks, offered_at_epochs)
+        """Those that only look."""
         self._at_steps = [SignatureCall(function, offered, "the step callback") for function in at_steps]
         self._at_epochs = [SignatureCall(function, offered_at_epochs, "the epoch callback") for function in at_epochs]
 
@@ -95,7 +98,7 @@ def _function(given: object, what: str) -> Callable[..., object]:
     if not callable(given) or isinstance(given, type):
         raise EngineError(
             f"{given!r} as {what}",
-            f"a function; among callbacks also an object with a method {_STEP} or {_EPOCH}",
+            f"a function; among callbacks also an object with a method {_STEP}, {_EPOCH} or one of {', '.join(HOOKS)}",
             "pass the function itself, or an instance of the class",
         )
     return given

@@ -45,9 +45,10 @@ class Engine:
         start)` that returns one and names what it needs; `start` is the first sample to give, not 0
         where the batch size or the data changes inside an epoch.
     optimizers: an optimizer, a dict of several by name, or a function of the model that returns either.
-    callbacks: functions, or objects with a method `train_step_callback`, `train_epoch_callback`, or
-        both. They run before each window, and get what their signature names: as above, with the
-        unwrapped model, the next batch, `optimizers` by name, and `optimizer` where there is only one.
+    callbacks: functions, or objects with methods `train_step_callback`, `train_epoch_callback`, or hooks
+        (`on_train_step_end` and others, see `growkit.train.hooks.Hooks`). They run before each window, and
+        get what their signature names: as above, with the unwrapped model, the next batch, `optimizers` by
+        name, and `optimizer` where there is only one.
     epoch_callbacks: functions that run once at the start of each epoch, before its first batch is
         fetched and before the step callbacks; they get the same without `batch`.
     services: by name, such as `{"growth": gk.Growth(...)}`.
@@ -112,6 +113,7 @@ class Engine:
             service_names=services,
             several_optimizers=len(self.runtime.optimizers) > 1,
         )
+        self._state.hooks = called.hooks
         self._loop = compose(self._state, train_step, called, self._evaluation, loops=loops, flow=flow)
         if settings.learning_rate is not None:
             rates = {name: settings.learning_rate for name in self.runtime.optimizers}
@@ -180,9 +182,11 @@ class Engine:
         state.watch.accept()
         state.display.start(state.progress, epochs=epochs, max_steps=max_steps)
         try:
+            state.call_hooks("on_fit_start")
             self._loop.run(epochs=epochs, max_steps=max_steps)
             if state.metrics.pending:
                 state.log()
+            state.call_hooks("on_fit_end")
         finally:
             state.display.stop()
 

@@ -47,9 +47,12 @@ class EpochLoop:
             length = state.feed.available(length)
         for index in range(state.progress.micro, length):
             window = Window(first=index == 0, last=index == length - 1, length=length)
-            outcomes = self.inner.run(state.feed.peek(), window)
+            batch, begun = state.feed.peek(), state.progress
+            outcomes = self.inner.run(batch, window)
             while (outcome := self._next(outcomes)) is not None:
                 self._commit(outcome, window)
+                if outcome.ends_batch:
+                    state.call_hooks("on_train_step_end", batch=batch, epoch=begun.epoch, step=begun.step)
 
     def _next(self, outcomes: Any) -> Outcome | None:
         with self._state.runtime.computing():

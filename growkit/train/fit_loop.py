@@ -36,6 +36,7 @@ class FitLoop:
         done = self._state.progress.epoch - 1
         if done == self._closed:
             return
+        self._state.call_hooks("on_epoch_end", epoch=done)
         every = self._state.settings.evaluate_every
         if every is not None and done % every == 0:
             self._evaluation.run()

@@ -23,8 +23,8 @@ def apply_change(state: RunState, change: StepCallbackReturn) -> None:
         _replace_model(state, model, change)
     elif model is not None:
         state.watch.check_followed()
+    before = state.watch.parameter_count
     if model is not None:
-        before = state.watch.parameter_count
         runtime.rebuild()
         state.watch.accept()
         for changed in state.when_model_changes:
@@ -41,6 +41,8 @@ def apply_change(state: RunState, change: StepCallbackReturn) -> None:
     if "learning_rate" in change.config_updates and settings.learning_rate is not None:
         for name, optimizer in runtime.optimizers.items():
             set_learning_rate(optimizer, runtime.schedulers[name], settings.learning_rate)
+    if model is not None:
+        state.call_hooks("on_growth", parameters_before=before, parameters=state.watch.parameter_count)
 
 
 def _replace_model(state: RunState, model: nn.Module, change: StepCallbackReturn) -> None:

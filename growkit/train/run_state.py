@@ -12,6 +12,7 @@ from growkit.train.config_updates import updated_settings
 from growkit.train.data_iter import DataIter
 from growkit.train.data_source import DataSource
 from growkit.train.feed import Feed
+from growkit.train.hooks import Hooks
 from growkit.train.metrics import Metrics, Row, append_json_line
 from growkit.train.model_watch import ModelWatch
 from growkit.train.progress import Progress
@@ -55,6 +56,8 @@ class RunState:
     """Whether an eval step and eval data were given."""
     check_chain: Callable[[Settings], None] = lambda settings: None
     """Raises for settings that the chain of loops cannot run."""
+    hooks: Hooks = field(default_factory=lambda: Hooks((), ()))
+    """Callbacks that only look."""
     when_model_changes: list[Callable[[], None]] = field(default_factory=list)
     """Called after each change of the model, by loops that hold something of the old one."""
 
@@ -84,6 +87,15 @@ class RunState:
         optimizers = self.runtime.optimizers
         only = {"optimizer": self.runtime.optimizer} if len(optimizers) == 1 else {}
         return {**offered, "model": self.runtime.model, "optimizers": optimizers, **only}
+
+    def call_hooks(self, name: str, **special: object) -> None:
+        """Calls the hooks of this name, with what epoch callbacks get and what is special to them.
+
+        Raises: EngineError for a hook that returns something or changes the model.
+        """
+        if self.hooks.wanted(name):
+            self.hooks.call(name, {**self.offered_to_epoch_callbacks(), **special})
+            self.watch.check_unchanged()
 
     def checked_updates(self, updates: Mapping[str, object]) -> tuple[Settings, DataSource]:
         """The settings with `updates` in force, and the data source; not applied yet.
@@ -156,6 +168,7 @@ class RunState:
         self.evaluations.append(row)
         self._write(row)
         self.display.evaluated(row)
+        self.call_hooks("on_evaluation_end", results=dict(results), epoch=self.progress.last_epoch)
 
     def _write(self, row: Row) -> None:
         if self.metrics_file is not None:

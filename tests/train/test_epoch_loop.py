@@ -120,3 +120,25 @@ def test_a_tail_window_steps_and_schedulers_count_updates(make_engine: Any, batc
     assert engine.progress.updates == 2
     assert engine.optimizer.param_groups[0]["lr"] == 0.05 * 0.5**2
     assert not any(torch.equal(p, old) for p, old in zip(engine.model.parameters(), before, strict=True))
+
+
+def test_after_an_exception_inside_a_window_no_batch_is_lost(
+    make_net: Any, make_engine: Any, batches: Any, loss_of: Any
+) -> None:
+    """The second fit goes on with the batch that failed, and with the gradients of the window so far."""
+    failures = [RuntimeError("interrupted")]
+
+    def train_step(model, batch, step):
+        if step == 1 and failures:
+            raise failures.pop()
+        return loss_of(model, batch)
+
+    interrupted, whole = (make_engine(train_step=train_step, settings=Settings(accumulate_steps=3)) for _ in range(2))
+    with pytest.raises(RuntimeError, match="interrupted"):
+        interrupted.fit(1)
+    assert interrupted.progress == Progress(batch=1, step=1, micro=1, window=3, partial=True)
+    interrupted.fit(1)
+    whole.fit(1)
+    for one, other in zip(interrupted.model.parameters(), whole.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+    assert interrupted.history == whole.history

@@ -23,11 +23,15 @@ class Join(Enum):
 
     PRODUCT = "product"
     CONCAT = "concat"
+    STACK = "stack"
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a node is made of: row-major factors, or pieces one after the other."""
+    """What a node is made of: row-major factors, pieces one after the other, or what it is by turns.
+
+    A stack is one of its parts, which one the unit of another dim says; no tensor of the model has such a dim.
+    """
 
     join: Join
     nodes: tuple[Node, ...]

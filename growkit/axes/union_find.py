@@ -192,6 +192,20 @@ class Axes:
                 node.parts = Parts(shared.parts.join, pieces)
         return node.parts
 
+    def rebuild(self, wholes: Sequence[Node], members: Iterable[Node], where: str) -> None:
+        """Says that the parts which some occurrences of an axis have are now those of all its `members`."""
+        for node in members:
+            if node not in wholes:
+                node.parts = None
+        shared = self.shared(wholes[0])
+        shared.parts = None
+        for node in wholes:
+            assert node.parts is not None
+            try:
+                self._bind(node, node.parts)
+            except Irreconcilable as conflict:
+                self.lock([node], Lock(f"its structure is contradictory: {conflict}", where, "grow another axis"))
+
     def _divide(self, node: Node, join: Join, sizes: Sequence[int]) -> tuple[Node, ...]:
         """Gives a whole node parts of these sizes."""
         named = self.shared(node).named

@@ -18,6 +18,7 @@ from growkit.axes.expressions import Role
 from growkit.axes.node import Dim, Irreconcilable, Node
 from growkit.axes.union_find import Axes
 from growkit.discovery.derived import Derived
+from growkit.discovery.stacks import Stacks
 
 DECLARE = "declare the layouts of these tensors: discover(..., layouts={name: pattern})"
 OTHERS = "grow another axis"
@@ -67,6 +68,9 @@ class Call:
     """Where it is noted what is computed from parameters."""
     slices: dict[int, tuple[Dim, int, int]] = field(default_factory=dict)
     """Of slices of dims that no parameter holds: where they lie in which dim, by the number of their node."""
+
+    stacks: Stacks = field(default_factory=Stacks)
+    """Where it is noted which blocks of products are picked."""
 
     notes: Notes = field(default_factory=list)
     """Passages that the op is, with the nodes that pass it."""

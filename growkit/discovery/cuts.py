@@ -133,7 +133,7 @@ class Cuts:
             yield from self._ways(arguments["self"], serial, self._moved(arguments["self"], serial, nodes))
         elif op.name in ("add", "sub", "cat", "stack"):
             terms = arguments["tensors"] if op.name in ("cat", "stack") else (arguments["self"], arguments["other"])
-            yield from self._all(terms, serial, nodes)
+            yield from self._all(value, terms, serial, nodes)
         elif op.name in ("mul", "div"):
             yield from self._product(arguments["self"], arguments["other"], op.name == "div", serial, nodes)
         elif op.name in _PRODUCTS:
@@ -149,15 +149,15 @@ class Cuts:
                             yield way + other
         elif op.name in _NORMS and isinstance(arguments.get("weight"), Value):
             held = [x for x in (arguments["weight"], arguments.get("bias")) if isinstance(x, Value)]
-            yield from self._all(held, serial, nodes)
+            yield from self._all(value, held, serial, nodes)
 
-    def _all(self, terms: Sequence[object], serial: int, nodes: tuple[Node, ...]) -> Iterator[Cut]:
-        """Every term scaled."""
+    def _all(self, value: Value, terms: Sequence[object], serial: int, nodes: tuple[Node, ...]) -> Iterator[Cut]:
+        """Every term of a value scaled."""
         ways = [Cut()]
         for term in terms:
             if not isinstance(term, Value):
                 return
-            found = list(islice(self._ways(term, serial, self._moved(term, serial, nodes)), _MOST_WAYS))
+            found = list(islice(self._ways(term, serial, self._moved(term, serial, nodes, value)), _MOST_WAYS))
             ways = [a + b for a in ways for b in found][:_MOST_WAYS]
         yield from ways
 
@@ -206,13 +206,20 @@ class Cuts:
             leaves = tuple(Leaf(value, node) for node in chosen)
             yield Cut(leaves, frozenset(ops), tuple(scaled) if parts else (*scaled, value), tuple(parts))
 
-    def _moved(self, operand: object, serial: int, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-        """The occurrences of the axis in an operand that are those of the result: the same, or all."""
+    def _moved(
+        self, operand: object, serial: int, nodes: tuple[Node, ...], of: Value | None = None
+    ) -> tuple[Node, ...]:
+        """The occurrences of the axis in an operand that are those of the result: the same, or all.
+
+        In a term of a value `of`, those at the same places.
+        """
         if not isinstance(operand, Value):
             return ()
         theirs = tuple(self.graph.of_axis(operand, serial))
         mine = {id(node) for node in nodes}
         same = tuple(node for node in theirs if id(node) in mine)
+        if of is not None and not same and len(theirs) == len(list(self.graph.of_axis(of, serial))):
+            return self._at(operand, serial, self._places(of, serial, nodes))
         return same or theirs
 
     def _places(self, factor: Value, serial: int, nodes: tuple[Node, ...]) -> list[int]:

@@ -25,13 +25,7 @@ def declare(tracer: Tracer, texts: Mapping[str, str]) -> dict[str, Node]:
     Raises:
         LayoutError: no mapping of texts, an unknown tensor, a size that does not fit, or a contradiction.
     """
-    if not isinstance(texts, Mapping) or not all(isinstance(text, str) for text in texts.values()):
-        raise LayoutError(
-            f"layouts={texts!r}",
-            "layout texts by tensor name, such as {'mix.weight': 'stream:produces stream_in:consumes'}",
-            "pass a mapping of texts",
-        )
-    layouts = {name: _parse(name, text, tracer) for name, text in _expanded(texts, tracer).items()}
+    layouts = _parsed(tracer, texts)
     traced = {name: str(layout) for name, layout in layouts_by_serial(tracer).items()}
     places = _places(tracer)
     sizes = _label_sizes(layouts, tracer, {label: node.size for label, node in places.items()})
@@ -56,6 +50,20 @@ def declare(tracer: Tracer, texts: Mapping[str, str]) -> dict[str, Node]:
         for dim, expression in zip(tracer.held[name], layout.dims, strict=True):
             _give_roles(tracer.axes, dim[0], expression, name, layout, traced[name])
     return labels
+
+
+def declared_products(tracer: Tracer, texts: Mapping[str, str]) -> list[Node]:
+    """The dims of tensors that are declared without any concatenation.
+
+    Raises:
+        LayoutError: no mapping of texts, or an unknown tensor.
+    """
+    return [
+        dim[0]
+        for name, layout in _parsed(tracer, texts).items()
+        for dim, expression in zip(tracer.held[name], layout.dims, strict=True)
+        if isinstance(expression, Product) and not any(isinstance(factor, Concat) for factor in expression.factors)
+    ]
 
 
 def open_locks(axes: Axes, labels: Mapping[str, Node]) -> None:
@@ -94,6 +102,16 @@ def _expanded(texts: Mapping[str, str], tracer: Tracer) -> dict[str, str]:
                 )
             origin.setdefault(name, glob)
     return found | {name: text for name, text in texts.items() if "*" not in name}
+
+
+def _parsed(tracer: Tracer, texts: Mapping[str, str]) -> dict[str, Layout]:
+    if not isinstance(texts, Mapping) or not all(isinstance(text, str) for text in texts.values()):
+        raise LayoutError(
+            f"layouts={texts!r}",
+            "layout texts by tensor name, such as {'mix.weight': 'stream:produces stream_in:consumes'}",
+            "pass a mapping of texts",
+        )
+    return {name: _parse(name, text, tracer) for name, text in _expanded(texts, tracer).items()}
 
 
 def _parse(name: str, text: str, tracer: Tracer) -> Layout:

@@ -18,7 +18,7 @@ from growkit.discovery.averages import note_averages
 from growkit.discovery.bookkeeping import kept_numbers
 from growkit.discovery.corrections import corrections, places_of, rename_passages, shifted_parameters
 from growkit.discovery.counts import declared_counts, declared_indices, tried_counts
-from growkit.discovery.declared import declare, open_locks
+from growkit.discovery.declared import declare, declared_products, open_locks
 from growkit.discovery.inputs import CallModel, run_model, tensors_in
 from growkit.discovery.numbers import Numbers, attributes_in
 from growkit.discovery.per_block import indices_of, lists_per_block
@@ -56,7 +56,7 @@ def discover(
         InputsError: the model is no module, does not accept the inputs, or is wrapped for several devices.
         LayoutError: a declared layout is no text, does not fit, or contradicts the run.
     """
-    model = unwrap(model)
+    model, layouts = unwrap(model), {} if layouts is None else layouts
     try:
         tracer, uses, values = _run(model, example_inputs, call, SizeInt)
     except InputsError as error:
@@ -64,17 +64,18 @@ def discover(
             raise
         tracer, uses, values = _run(model, example_inputs, call, HashableSizeInt)
     axes = tracer.axes
+    uses.equal += tracer.stacks.settle(axes, declared_products(tracer, layouts))
     settle(axes)
     tracer.derived.hand_back(axes)
     tracer.scales.separate(axes, tracer.held)
-    labels = declare(tracer, {} if layouts is None else layouts)
+    labels = declare(tracer, layouts)
     numbers = Numbers(axes, uses, values)
     read = numbers.numbers()
     open_locks(axes, labels)
     vouched = {axes.root(leaf).serial for node in labels.values() for leaf in leaf_nodes(axes, node)}
     lock_doubtful(model, tracer, vouched)
 
-    factors = {key: numbers.factor(*found) for key, found in tracer.numbers.items()}
+    factors = {key: numbers.factor(*found) for key, found in tracer.numbers.found.items()}
     scaling = Scaling(tracer.graph(), tracer.floats, factors)
     rename_passages(axes, scaling.resolved)
     note_averages(scaling.graph)
@@ -119,7 +120,7 @@ def discover(
     blocks = tuple(tracer.flow.blocks(model, axes_of))
     declared = tuple(declared_counts(model))
     sized = {number.path for number in all_numbers} | {count.path for count in declared}
-    origins = [*uses.origins(), *(origin for powers, _ in tracer.numbers.values() for origin, _ in powers)]
+    origins = [*uses.origins(), *(origin for powers, _ in tracer.numbers.found.values() for origin, _ in powers)]
     used = {a.path for origin in origins for a in attributes_in(origin)}
     return annotate(
         replace(

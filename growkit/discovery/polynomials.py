@@ -32,6 +32,8 @@ def _size_of_node(axes: Axes, node: Node) -> Polynomial:
         return {(axes.root(node).serial,): 1} if node.size > 1 else constant(node.size)
     if parts.join is Join.PRODUCT:
         return size_of(axes, parts.nodes)
+    if parts.join is Join.STACK:  # all are of one size
+        return _size_of_node(axes, parts.nodes[0])
     result = constant(0)
     for piece in parts.nodes:
         result = add(result, _size_of_node(axes, piece))

@@ -227,7 +227,7 @@ class Scaling:
                 factor = _sum(factor, {(symbol, self.graph.serial(node)): Fraction(1)})
                 continue
             inner = [self._spread(symbol, [part]) for part in parts.nodes]
-            if parts.join is Join.CONCAT:
+            if parts.join is not Join.PRODUCT:
                 inner = [inner[0] if all(x == inner[0] for x in inner) else None]
             for found in inner:
                 if found is None:

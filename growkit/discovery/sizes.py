@@ -17,6 +17,7 @@ from growkit.axes.axis import Lock
 from growkit.axes.node import Dim
 from growkit.discovery.attention_readers import temperature
 from growkit.discovery.call import DECLARE, flat
+from growkit.discovery.given_numbers import Expected
 from growkit.discovery.readers import READERS
 from growkit.discovery.size_floats import Powers, SizeFloat
 from growkit.discovery.size_floats import plain as plain_float
@@ -80,7 +81,10 @@ class SizeWatch(TorchFunctionMode):
         unseen: list[Powers] = []
         self._inside = True
         try:
-            with self.tracer.expecting(factors, unseen) if factors else nullcontext(), self.tracer.floats.given(given):
+            with (
+                self.tracer.numbers.expecting(factors, unseen) if factors else nullcontext(),
+                self.tracer.floats.given(given),
+            ):
                 result = func(*args, **kwargs)
         finally:
             self._inside = False
@@ -120,7 +124,7 @@ class SizeWatch(TorchFunctionMode):
                 self.tracer.axes.lock(dim, Lock("its values leave torch here", where, DECLARE), declarable=True)
         return result
 
-    def _factors(self, name: str, leaves: list[Any], args: Any, kwargs: Any) -> list[tuple[float, Powers]]:
+    def _factors(self, name: str, leaves: list[Any], args: Any, kwargs: Any) -> list[Expected]:
         """The numbers made of sizes by which a function may multiply or divide, and what they are made of."""
         if name in _FACTORS:
             floats = [x for x in leaves if isinstance(x, SizeFloat)]
@@ -130,9 +134,9 @@ class SizeWatch(TorchFunctionMode):
             ]
         if name in ("scaled_dot_product_attention", "multi_head_attention_forward"):
             given = args[6] if len(args) > 6 else kwargs.get("scale")
-            found = [(given, given.powers)] if isinstance(given, SizeFloat) else []
+            found: list[Expected] = [(given, given.powers)] if isinstance(given, SizeFloat) else []
             found += [
-                (float(size) ** -0.5, ((SizeOf(tuple(dim)), -0.5),))
+                (float(size) ** -0.5, ((None if dim is None else SizeOf(tuple(dim)), -0.5),))
                 for size, dim in temperature(Run(self.tracer, self.uses), name, args, kwargs)
             ]
             # some kernels scale queries and keys by the root of it

@@ -14,7 +14,7 @@ from growkit.axes.node import Node
 from growkit.axes.reading import BESIDE_OTHERS, expression, leaf_nodes
 from growkit.axes.union_find import Axes
 from growkit.discovery.call import DECLARE, OTHERS
-from growkit.discovery.rules.indexing import PICKED
+from growkit.discovery.stacks import PICKED
 from growkit.discovery.trace import Tracer
 
 _LOOKED_UP = {"lookup", f"lookup{BESIDE_OTHERS}"}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from math import isclose
 from typing import Any
 
 import torch
@@ -22,9 +21,10 @@ from growkit.discovery.blocks import Flow
 from growkit.discovery.call import DECLARE, OTHERS, Call, Known, Nature, Notes, Unfollowable, bind, flat, written
 from growkit.discovery.derived import Derived
 from growkit.discovery.floats import Floats
+from growkit.discovery.given_numbers import GivenNumbers
 from growkit.discovery.graph import Graph
 from growkit.discovery.rule_table import WHOLE, rule_of
-from growkit.discovery.size_floats import Powers
+from growkit.discovery.stacks import Stacks
 from growkit.discovery.tied import Scales
 from growkit.nn.contents import qualified_name
 from growkit.nn.places import holders_of
@@ -49,11 +49,8 @@ class Tracer(TorchDispatchMode):
         self.cuts: list[Dim] = []
         """Pieces of axes that were taken out since the last call of a torch function ended."""
         self.warnings: dict[str, None] = {}
-        self.flow, self.scales, self.derived, self.floats = Flow(), Scales(), Derived(), Floats()
-        self.numbers: dict[tuple[int, str], tuple[Powers, str]] = {}
-        """Numbers made of sizes that ops were given, by number of the op and name of the argument."""
-        self._expected: list[tuple[float, Powers]] = []
-        self._met: set[int] = set()
+        self.flow, self.scales, self.derived, self.floats, self.stacks = Flow(), Scales(), Derived(), Floats(), Stacks()
+        self.numbers = GivenNumbers()
         self._known: dict[int, Known] = {}
         self._alive: list[Tensor] = []
         """Every tensor seen, so that no id is used twice."""
@@ -221,24 +218,6 @@ class Tracer(TorchDispatchMode):
         if self.known(tensor).nature is Nature.ACTIVATION:
             self.warnings[f"the run branches on values at {where}: other branches were not seen"] = None
 
-    @contextmanager
-    def expecting(self, factors: list[tuple[float, Powers]], unseen: list[Powers]) -> Iterator[None]:
-        """Inside, ops that are given one of these numbers are noted; puts what others were made of into `unseen`."""
-        outer, self._expected, self._met = (self._expected, self._met), factors, set()
-        try:
-            yield
-            unseen += [powers for i, (_, powers) in enumerate(factors) if i not in self._met]
-        finally:
-            self._expected, self._met = outer
-
-    def _note_numbers(self, number: int, arguments: Mapping[str, Any]) -> None:
-        for name, value in arguments.items():
-            if type(value) in (int, float):
-                for i, (expected, powers) in enumerate(self._expected):
-                    if isclose(value, expected, rel_tol=1e-12):
-                        self._met.add(i)
-                        self.numbers[number, name] = powers, self.flow.ops[number].where
-
     def _remember(self, tensor: Tensor, known: Known) -> None:
         self._known[id(tensor)] = known
         self._alive.append(tensor)
@@ -258,12 +237,13 @@ class Tracer(TorchDispatchMode):
         op = func.overloadpacket
         where = self.where(op.__name__)
         name, arguments = op.__name__.rstrip("_"), bind(func, args, kwargs)
-        call = Call(self.axes, name, arguments, result, where, self.known, self.cuts, self.derived, self._slices)
+        call = Call(
+            self.axes, name, arguments, result, where, self.known, self.cuts, self.derived, self._slices, self.stacks
+        )
         changed = written(func, call.arguments)
         self.flow.op(call, inputs, outputs, changed)
         self.floats.op(len(self.flow.ops) - 1, call.arguments.values())
-        if self._expected:
-            self._note_numbers(len(self.flow.ops) - 1, call.arguments)
+        self.numbers.op(len(self.flow.ops) - 1, call.arguments, where, self.dims)
         if inputs:
             self.scales.op(call, inputs, outputs)
         rule: Callable[[Call], Any] | None = rule_of(op)

@@ -138,6 +138,10 @@ def _size(name: str, axis: Axis, wanted: int | float, multiple_of: int | None) -
     return new
 
 
+_MOST_TRIES = 50
+"""What follows from a tie may be had in several ways; more tries than this, and some for each tie, are not made."""
+
+
 def _check_multiple(multiple_of: int | None) -> None:
     if multiple_of is None:
         return
@@ -223,16 +227,20 @@ def _completed(
     table: AxisTable, ties: Sequence[tuple[Expression, ...]], sizes: Mapping[str, int]
 ) -> dict[str, int] | None:
     """The sizes, with further axes grown so that every tie holds; None if that cannot be."""
-    found = dict(sizes)
-    while tied := next((tie for tie in ties if _broken(tie, table.sizes | found)), None):
+    waiting = [dict(sizes)]
+    for _ in range(_MOST_TRIES + 3 * len(ties)):
+        if not waiting:
+            break
+        found = waiting.pop()
         after = table.sizes | found
-        goal = max(size(expression, after) for expression in tied)
+        tied = next((tie for tie in ties if _broken(tie, after)), None)
+        if tied is None:
+            return found
+        ahead = max(tied, key=lambda expression: size(expression, after))
+        goal = size(ahead, after)
         behind = next(expression for expression in tied if size(expression, after) < goal)
         free = [a for leaf in leaves(behind) if (a := leaf.axis) not in found and not table.by_name[a].locked]
         growths = [{axis: after[axis] * goal // size(behind, after)} for axis in free]
         growths += [{axis: after[axis] + goal - size(behind, after)} for axis in free]
-        growth = next((g for g in growths if size(behind, after | g) == goal), None)
-        if growth is None:
-            return None
-        found |= growth
-    return found
+        waiting += [found | growth for growth in growths[::-1] if not _broken((ahead, behind), after | growth)]
+    return None

@@ -79,13 +79,15 @@ def test_multi_head_attention_of_torch() -> None:
 
     attention = nn.MultiheadAttention(8, 2, batch_first=True)
     table = discover(Small(run, enter=nn.Linear(5, 8), attention=attention, leave=nn.Linear(8, 3)), X)
-    heads, dim = "attention.in_proj_weight[0].1", "attention.in_proj_weight[0].2"
+    heads, key, dim = (f"attention.in_proj_weight[0].{i}" for i in (0, 1, 5))
     assert str(table.layouts["attention.out_proj.weight"]) == f"enter.weight[0]:produces ({heads} {dim}):consumes"
     sizes = {n.path: [show([s]) for s in n.sizes] for n in table.numbers if n.path.startswith("attention")}
     assert sizes["attention.num_heads"] == [heads]
     assert sizes["attention.head_dim"] == [dim]
     assert sizes["attention.embed_dim"] == ["enter.weight[0]"]
-    (equality,) = table.equalities
-    assert [show([s]) for s in equality.sizes] == ["enter.weight[0]", f"({heads} {dim})"]
-    assert "contracted_activations" in passages(table, dim)
-    assert size_matters(table, dim)
+    assert [[show([s]) for s in e.sizes] for e in table.equalities] == [
+        ["enter.weight[0]", f"({heads} {dim})"],
+        [f"({heads} {key})", f"({heads} {dim})"],
+    ]
+    assert "contracted_queries" in passages(table, key)
+    assert {(c.energy, c.size) for c in table.by_name[key].corrections} == {(-1.0, 0.5)}

@@ -129,6 +129,18 @@ class RelativeShift(Around):
         return x[:, :, 1:].reshape(batch, heads, to, distances)[..., : distances // 2 + 1]
 
 
+class Blocks(Around):
+    """timm: one projection, viewed as three blocks that are then taken apart."""
+
+    def build(self, width: int) -> None:
+        self.qkv = nn.Linear(width, 3 * self.heads * self.dim)
+        self.out = nn.Linear(self.heads * self.dim, width)
+
+    def attend(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).reshape(*x.shape[:2], 3, self.heads, self.dim).permute(2, 0, 3, 1, 4).unbind(0)
+        return F.scaled_dot_product_attention(q, k, v)
+
+
 class OneKeyHead(Around):
     """Falcon: one key and one value head behind the query heads of one projection."""
 

@@ -283,6 +283,18 @@ _TABLE: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
         ),
         "temperature not seen": ('self._note(serial, "size_as_number", where)', _NOTHING),
     },
+    ("discovery/stacks.py", "discovery/test_stacks.py"): {
+        "blocks taken apart though they are used together": (
+            "and _differ(axes, stacks) and _only_picked(axes, stacks, members)",
+            "and _differ(axes, stacks)",
+        ),
+    },
+    ("discovery/given_numbers.py", "discovery/test_given_numbers.py"): {
+        "temperature of keys that lie across": ("if self._queries is None and powers", "if powers"),
+    },
+    ("discovery/cuts.py", "end_to_end/test_attention_grows.py"): {
+        "biases of keys scaled with those of queries": ("if of is not None and not same and", "if of is None and"),
+    },
     ("discovery/discover.py", "discovery/test_tied.py"): {
         "tied table grown as if read once": ("    tracer.scales.separate(axes, tracer.held)", ""),
     },

@@ -44,6 +44,10 @@ KINDS: dict[str, dict[str, str]] = {
     "BucketBias": QKV | {"bias.weight": "buckets heads:produces"},
     "DistanceKeys": QKV | {"distance.weight": "buckets qk:produces"},
     "RelativeShift": QKV | {"position.weight": "(heads qk):produces inner:consumes", "u": "heads:produces qk:produces"},
+    "Blocks": {
+        "qkv.weight": "[(heads qk)|(heads qk)|(heads v)]:produces stream:consumes",
+        "out.weight": "stream:produces (heads v):consumes",
+    },
     "OneKeyHead": {
         "qkv.weight": "([heads|key|value] d):produces stream:consumes",
         "out.weight": "stream:produces (heads d):consumes",
@@ -94,10 +98,6 @@ def test_layouts_and_a_growth_of_all_heads(kind: str, sizes: dict[str, int]) -> 
 
 MHA = {"heads": 3, "dim": 4}
 PACKED = {
-    "attention.in_proj_weight": "(three heads d):produces stream:consumes",
-    "attention.out_proj.weight": "stream:produces (heads d):consumes",
-}
-SOURCES = {
     "attention.in_proj_weight": "[(heads qk)|(heads qk)|(heads v)]:produces stream:consumes",
     "attention.out_proj.weight": "stream:produces (heads v):consumes",
 }
@@ -117,12 +117,12 @@ BIASES = {f"attention.bias_{name}": f"1 1 (heads {dim}):produces" for name, dim 
     [
         ({}, PACKED),
         ({"bias": False, "add_zero_attn": True}, PACKED),
-        ({"sources": (12, 12)}, SOURCES),
+        ({"sources": (12, 12)}, PACKED),
         ({"sources": (7, 9)}, SEPARATE),
         ({"sources": (7, 9), "add_bias_kv": True, "add_zero_attn": True}, SEPARATE | BIASES),
     ],
 )
-def test_torch_s_attention_grows_its_heads_with_the_stream(
+def test_torch_s_attention_grows_heads_or_their_dims_with_the_stream(
     options: dict[str, Any], layouts: dict[str, str], sizes: dict[str, int]
 ) -> None:
     width = sizes["heads"] * sizes["dim"]
@@ -132,22 +132,27 @@ def test_torch_s_attention_grows_its_heads_with_the_stream(
     model = randomise(Torch(sizes, **options).double().eval())
     table = gk.discover(model, X)
     named = agree(table, layouts)
-    assert {label: table.by_name[name].kind for label, name in named.items() if label in ("three", "heads")} == {
-        label: {"three": "fixed", "heads": "heads"}[label] for label in named if label in ("three", "heads")
+    assert {label: table.by_name[named[label]].kind for label in ("heads", "qk", "v")} == {
+        "heads": "heads",
+        "qk": "head_dim",
+        "v": "head_dim",
     }
-    wanted = {named["stream"]: width + sizes["dim"], named["heads"]: sizes["heads"] + 1}
-    for name in wanted:
+    heads = {named["heads"]: sizes["heads"] + 1, named["stream"]: width + sizes["dim"]}
+    dims = {named["qk"]: sizes["dim"] + 1, named["v"]: sizes["dim"] + 1, named["stream"]: width + sizes["heads"]}
+    for labels, wanted in ((["heads"], heads), (["stream"], heads), (["qk"], dims), (["stream", "qk"], dims)):
         with pytest.raises(TieError) as error:
-            gk.make_plan(table, {name: wanted[name]})
+            gk.make_plan(table, {named[label]: wanted[named[label]] for label in labels})
         assert ast.literal_eval(error.value.next_step.removeprefix("pass widen=")) == wanted
     grown = Sweep(model, X)
-    grown.grow(wanted)
-    grown.grow({name: 2 * table.sizes[name] for name in wanted}, "copy")
-    assert [(attempt.outcome, attempt.reason) for attempt in grown.attempts] == [("exact", "")] * 2
+    for wanted in (heads, dims):
+        grown.grow(wanted)
+        grown.grow({name: 2 * table.sizes[name] for name in wanted}, "copy")
+    assert [(attempt.outcome, attempt.reason) for attempt in grown.attempts] == [("exact", "")] * 4
 
 
 def test_torch_s_attention_does_not_grow_dims_of_keys_without_those_of_values() -> None:
     for sources, key, value in (
+        (None, "attention.in_proj_weight[0].1", "attention.in_proj_weight[0].5"),
         ((12, 12), "attention.in_proj_weight[0].1", "attention.in_proj_weight[0].5"),
         ((7, 9), "attention.q_proj_weight[0].1", "attention.v_proj_weight[0].1"),
     ):

@@ -1,5 +1,6 @@
 """From what is asked for to width steps."""
 
+import ast
 from dataclasses import replace
 
 import pytest
@@ -200,6 +201,25 @@ def test_the_complete_request_holds(
     else:
         assert error.value.next_step == f"pass widen={complete!r}"
         assert len(width_steps(table, complete)) == 2
+
+
+def test_what_follows_from_two_sizes_may_take_another_factor(plain: AxisTable) -> None:
+    """5 = 5 and 20 = 4 * 5: twice the 20 is 8 * 5 at first sight, which 7 = 7 does not allow."""
+    axes = tuple(
+        replace(plain.axes[0], name=name, size=size, locks=()) for name, size in zip("shd", (20, 4, 5), strict=True)
+    )
+    s, h, d, k = (Leaf(name) for name in "shdk")
+    table = replace(plain, axes=(*axes, replace(axes[2], name="k")), numbers=(), layouts={})
+    table = replace(table, equalities=(Equality((s, Product((h, d))), "stream"), Equality((d, k), "dims")))
+    for widen in ({"s": 40, "k": 10}, {"k": 10}):
+        with pytest.raises(TieError) as error:
+            width_steps(table, widen)
+        assert error.value.next_step.startswith("pass widen=")
+        assert ast.literal_eval(error.value.next_step.removeprefix("pass widen=")) == {"s": 40, "d": 10, "k": 10}
+    shared = replace(table, equalities=(Equality((Product((h, k)), Product((h, d))), "heads"),))
+    with pytest.raises(TieError) as error:
+        width_steps(shared, {"k": 10})
+    assert error.value.next_step == "pass widen={'k': 10, 'd': 10}"
 
 
 def test_numbers_follow(speech: AxisTable) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -12,11 +12,9 @@ from growkit.axes.node import Dim
 from growkit.discovery.call import Call, Known, Nature, Unfollowable
 from growkit.discovery.derived import TERM
 from growkit.discovery.rule_table import register
+from growkit.discovery.stacks import BY_NUMBER, PICKED
 
 aten = torch.ops.aten
-BY_NUMBER = "its units are picked by their number"
-PICKED = "picked:"
-"""Start of the kind of a passage in which one unit is picked; its number follows."""
 
 
 @register(aten.slice)
@@ -58,22 +56,21 @@ def select(call: Call) -> Known:
     tensor = call["self"]
     known = call.known(tensor)
     d = call.dim("dim", tensor)
-    return _picked(call, known, d, [call["index"] % tensor.shape[d]])
+    return _picked(call, known, d, call["index"] % tensor.shape[d])
 
 
 @register(aten.unbind)
 def unbind(call: Call) -> list[Known]:
     """Every unit of a dim as a tensor of its own."""
-    count = len(call.result)
-    return [_picked(call, call.known(call["self"]), call.dim("dim", call["self"]), range(count))] * count
+    known, d = call.known(call["self"]), call.dim("dim", call["self"])
+    return [_picked(call, known, d, unit) for unit in range(len(call.result))]
 
 
-def _picked(call: Call, known: Known, d: int, units: Iterable[int]) -> Known:
-    """What is left of a tensor of which some units of a dim are picked by their numbers."""
+def _picked(call: Call, known: Known, d: int, unit: int) -> Known:
+    """What is left of a tensor of which one unit of a dim is picked by its number."""
     call.lock(known.dims[d], BY_NUMBER)
-    for unit in units:
-        call.note(known.dims[d], f"{PICKED}{unit}")
-    return Known(known.dims[:d] + known.dims[d + 1 :], known.nature)
+    call.note(known.dims[d], f"{PICKED}{unit}")
+    return Known(call.stacks.pick(call.axes, known.dims, d, unit, call.where), known.nature)
 
 
 @register(aten.split, aten.split_with_sizes, aten.unsafe_split)

@@ -13,7 +13,7 @@ from growkit.axes.node import Dim
 from growkit.discovery.call import Call, Known, Nature, Unfollowable
 from growkit.discovery.rule_table import register
 from growkit.discovery.rules.elementwise import TABLE, varies
-from growkit.discovery.rules.indexing import BY_NUMBER, PICKED
+from growkit.discovery.stacks import BY_NUMBER, PICKED
 
 aten = torch.ops.aten
 _MASKED = "its units are picked by a mask"

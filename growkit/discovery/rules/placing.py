@@ -13,8 +13,8 @@ from growkit.axes.node import Dim
 from growkit.discovery.call import Call, Known, Nature, Unfollowable
 from growkit.discovery.rule_table import register
 from growkit.discovery.rules.elementwise import TABLE, combine, note_shifts, varies
-from growkit.discovery.rules.indexing import BY_NUMBER
 from growkit.discovery.rules.picking import places
+from growkit.discovery.stacks import BY_NUMBER
 
 aten = torch.ops.aten
 _PLACED = "its units are placed by their number"

@@ -72,14 +72,14 @@ def recurrent(name: str, gates: int, hidden: str, read: str, layer: str = "l0", 
     return found | biases if bias else found
 
 
-def packed_attention(name: str, width: str, other: str | None = None) -> Layouts:
-    """`'(3 heads head_dim) width'` of one tensor, `'[(heads head_dim)|(2 heads head_dim)] width'` of two."""
-    h, k = f"{name}.h", f"{name}.k"
-    projected = f"({name}.three {h} {k})" if other is None else f"[({h} {k})|({name}.two {h} {k})]"
+def packed_attention(name: str, width: str) -> Layouts:
+    """`'[(heads k)|(heads k)|(heads v)] width'`, whether of one tensor or of several."""
+    scores, values = f"({name}.h {name}.k)", f"({name}.h {name}.v)"
+    projected = f"[{scores}|{scores}|{values}]"
     return {
         f"{name}.in_proj_weight": f"{projected}:produces {width}:consumes",
         f"{name}.in_proj_bias": f"{projected}:produces",
-        **linear(f"{name}.out_proj", width, f"({h} {k})"),
+        **linear(f"{name}.out_proj", width, values),
     }
 
 

@@ -19,7 +19,7 @@ def _encoder_layer(name: str) -> Layouts:
 
 
 def _decoder_layer(name: str) -> Layouts:
-    crossed = packed_attention(f"{name}.multihead_attn", "m", "m")
+    crossed = packed_attention(f"{name}.multihead_attn", "m")
     return _encoder_layer(name) | crossed | norm(f"{name}.norm3", "m")
 
 
@@ -44,7 +44,7 @@ WRITTEN = families(
         {
             **linear("enter", "m", "in"),
             **linear("enter_other", "m", "in2"),
-            **packed_attention("attention", "m", "m"),
+            **packed_attention("attention", "m"),
             **linear("leave", "out", "m"),
         },
     ),

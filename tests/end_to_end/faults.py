@@ -6,6 +6,7 @@ A text is of one place in its file, so that a change of the code that moves it i
 from dataclasses import dataclass
 
 from tests.end_to_end.faults_of_corrections import CORRECTIONS
+from tests.end_to_end.faults_of_discovery import DISCOVERY
 
 
 @dataclass(frozen=True)
@@ -266,38 +267,6 @@ _TABLE: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
         "tensor hooks lost": ("    if hooks:", "    if False:"),
         "shared blocks deepened": ("if inside & outside:", "if False:"),
     },
-    # ----------------------------------------------------------------------------------------- axes, discovery
-    ("axes/names.py", "axes/test_names.py"): {
-        "ambiguous ending takes the first": ("if len(ending) > 1:", "if False:"),
-        "ambiguous attribute takes all": ("if len(sized_axes) > 1 and not _joint(", "if False and not _joint("),
-    },
-    ("discovery/untouched.py", "discovery/test_untouched.py"): {
-        "training flags not restored": ("restored.callback(_keep_module(module))", "_keep_module(module)"),
-        "global generator moved": ("fork_rng(devices)", "fork_rng(devices, enabled=False)"),
-        "running statistics not restored": ("tensor.copy_(value)", _NOTHING),
-    },
-    ("discovery/numbers.py", "discovery/test_numbers.py"): {
-        "size written in the code not locked": (
-            "self._lock(polynomials.axes_in(size), Lock(reason, where, KEEP))",
-            _NOTHING,
-        ),
-        "temperature not seen": ('self._note(serial, "size_as_number", where)', _NOTHING),
-    },
-    ("discovery/stacks.py", "discovery/test_stacks.py"): {
-        "blocks taken apart though they are used together": (
-            "and _differ(axes, stacks) and _only_picked(axes, stacks, members)",
-            "and _differ(axes, stacks)",
-        ),
-    },
-    ("discovery/given_numbers.py", "discovery/test_given_numbers.py"): {
-        "temperature of keys that lie across": ("if self._queries is None and powers", "if powers"),
-    },
-    ("discovery/cuts.py", "end_to_end/test_attention_grows.py"): {
-        "biases of keys scaled with those of queries": ("if of is not None and not same and", "if of is None and"),
-    },
-    ("discovery/discover.py", "discovery/test_tied.py"): {
-        "tied table grown as if read once": ("    tracer.scales.separate(axes, tracer.held)", ""),
-    },
     # ---------------------------------------------------------------------------------------------------- loops
     ("train/learning_rate.py", "train/test_learning_rate.py"): {
         "learning rate not applied": ('_set(group, "lr", rate)', _NOTHING),
@@ -321,6 +290,6 @@ _TABLE: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
 
 FAULTS = tuple(
     Fault(name, file, old, new, tests)
-    for (file, tests), edits in (_TABLE | CORRECTIONS).items()
+    for (file, tests), edits in (_TABLE | DISCOVERY | CORRECTIONS).items()
     for name, (old, new) in edits.items()
 )

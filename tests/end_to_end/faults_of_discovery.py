@@ -1,0 +1,37 @@
+"""Faults of the discovery of axes, and of their names."""
+
+_NOTHING = "pass"
+
+DISCOVERY: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
+    ("axes/names.py", "axes/test_names.py"): {
+        "ambiguous ending takes the first": ("if len(ending) > 1:", "if False:"),
+        "ambiguous attribute takes all": ("if len(sized_axes) > 1 and not _joint(", "if False and not _joint("),
+    },
+    ("discovery/untouched.py", "discovery/test_untouched.py"): {
+        "training flags not restored": ("restored.callback(_keep_module(module))", "_keep_module(module)"),
+        "global generator moved": ("fork_rng(devices)", "fork_rng(devices, enabled=False)"),
+        "running statistics not restored": ("tensor.copy_(value)", _NOTHING),
+    },
+    ("discovery/numbers.py", "discovery/test_numbers.py"): {
+        "size written in the code not locked": (
+            "self._lock(polynomials.axes_in(size), Lock(reason, where, KEEP))",
+            _NOTHING,
+        ),
+        "temperature not seen": ('self._note(serial, "size_as_number", where)', _NOTHING),
+    },
+    ("discovery/stacks.py", "discovery/test_stacks.py"): {
+        "blocks taken apart though they are used together": (
+            "and _differ(axes, stacks) and _only_picked(axes, stacks, members)",
+            "and _differ(axes, stacks)",
+        ),
+    },
+    ("discovery/given_numbers.py", "discovery/test_given_numbers.py"): {
+        "temperature of keys that lie across": ("if self._queries is None and powers", "if powers"),
+    },
+    ("discovery/cuts.py", "end_to_end/test_attention_grows.py"): {
+        "biases of keys scaled with those of queries": ("if of is not None and not same and", "if of is None and"),
+    },
+    ("discovery/discover.py", "discovery/test_tied.py"): {
+        "tied table grown as if read once": ("    tracer.scales.separate(axes, tracer.held)", ""),
+    },
+}

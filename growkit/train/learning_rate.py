@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import torch
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CyclicLR, LRScheduler, OneCycleLR
 
-from growkit.errors import SettingsError
+from growkit.errors import SettingsError, nearest
+
+
+def rates_by_optimizer(rates: Any, names: Iterable[str]) -> dict[str, float]:
+    """The rates to set, by the names of optimizers, for `learning_rate` of settings at a point of the run.
+
+    rates: one for all optimizers, or a dict by their names; None keeps an optimizer's own, as no entry does.
+
+    Raises: SettingsError for a rate of an optimizer that is not there.
+    """
+    names = list(names)
+    if not isinstance(rates, Mapping):
+        rates = dict.fromkeys(names, rates)
+    for name in rates:
+        if name not in names:
+            close = nearest(name, names)
+            raise SettingsError(
+                f"a learning_rate for the optimizer {name!r}",
+                f"the names {', '.join(names)}",
+                f"write {close[0]!r}" if close else "write one of them, or leave it out",
+            )
+    return {name: rate for name, rate in rates.items() if rate is not None}
 
 
 def check_learning_rate(optimizer: Optimizer, schedulers: Iterable[LRScheduler], value: float) -> None:

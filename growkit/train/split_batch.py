@@ -57,7 +57,7 @@ def split_batch(batch: Any, steps: int | None, *, time_dims: TimeDims) -> list[S
     Raises: SettingsError for wrong `steps` or `time_dims`; EngineError where the batch and `time_dims`
         contradict each other, with all entries and their shapes.
     """
-    steps = checked_split_steps(steps)
+    steps = _checked_steps(steps)
     leaves = list(_leaves(batch))
     dims = _time_dims_of(leaves, checked_time_dims(time_dims))
     total = _one_length(leaves, dims, time_dims)
@@ -75,7 +75,7 @@ def split_batch(batch: Any, steps: int | None, *, time_dims: TimeDims) -> list[S
     return splits
 
 
-def checked_split_steps(steps: object) -> int | None:
+def _checked_steps(steps: object) -> int | None:
     """The length of splits as given.
 
     Raises: SettingsError for anything but None and whole numbers >= 0.

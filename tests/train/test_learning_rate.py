@@ -8,7 +8,7 @@ from torch.optim import lr_scheduler
 from torch.optim.lr_scheduler import LRScheduler
 
 from growkit.errors import SettingsError
-from growkit.train.learning_rate import check_learning_rate, set_learning_rate
+from growkit.train.learning_rate import check_learning_rate, rates_by_optimizer, set_learning_rate
 
 
 def make_sgd(*rates: float) -> torch.optim.SGD:
@@ -95,3 +95,13 @@ def test_a_scheduler_that_keeps_no_base_rate_is_refused() -> None:
     chained = lr_scheduler.ChainedScheduler([lr_scheduler.OneCycleLR(optimizer, 1.0, total_steps=9)])
     with pytest.raises(SettingsError, match=r"learning_rate=0\.3 beside OneCycleLR"):
         check_learning_rate(optimizer, [chained], 0.3)
+
+
+def test_rates_are_given_to_optimizers_by_name() -> None:
+    names = ["gen", "disc"]
+    assert rates_by_optimizer(None, names) == {}
+    assert rates_by_optimizer(0.1, names) == {"gen": 0.1, "disc": 0.1}
+    assert rates_by_optimizer({"disc": 0.0, "gen": None}, names) == {"disc": 0.0}
+    with pytest.raises(SettingsError) as caught:
+        rates_by_optimizer({"dics": 0.1}, names)
+    assert caught.value.next_step == "write 'disc'"

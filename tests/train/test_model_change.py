@@ -52,7 +52,7 @@ def test_a_learning_rate_acts_on_the_very_next_step(make_engine: Any, schedulers
 
 
 def test_one_wrong_update_refuses_all(make_engine: Any) -> None:
-    updates = {"learning_rate": 0.8, "accumulate_steps": 3, "gradient_clip": 1.0}
+    updates = {"learning_rate": 0.8, "accumulate_steps": 3, "gradient_clip_nrm": 1.0}
     engine = make_engine(callbacks=[at(1, lambda _: StepCallbackReturn(config_updates=updates))])
     with pytest.raises(SettingsError) as caught:
         engine.fit(1)

@@ -98,7 +98,7 @@ REPORTS: dict[str, dict[str, tuple[str, str]]] = {
         "R122": ("code in pickles", TESTED),
         "R124": ("defaults changed between versions", CHECKPOINTS),
         "R126": ("samples lost or repeated inside an epoch", TESTED),
-        "R127": ("random states not restored", RESUME),
+        "R127": ("random states not restored", TESTED),
         "R129": ("almost nothing loaded, no message", CHECKPOINTS),
         "R132": ("truncated files", TESTED),
     },

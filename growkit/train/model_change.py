@@ -35,7 +35,7 @@ def apply_change(state: RunState, change: StepCallbackReturn) -> None:
     if not state.feed.use(source, settings.batch_size) and settings.batch_size != state.settings.batch_size:
         state.display.message(
             f"step {state.progress.step}: batch_size={settings.batch_size} from epoch {state.progress.epoch + 1} on: "
-            "train_data names no `start`"
+            + ("train_data gave batches of other sizes" if source.goes_on else "train_data names no `start`")
         )
     state.settings = settings
     if "learning_rate" in change.config_updates and settings.learning_rate is not None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from growkit.errors import EngineError, SettingsError
 from growkit.train.data_source import DataSource
-from growkit.train.feed import Feed, Position
+from growkit.train.feed import Feed
 
 
 def take(feed: Feed, count: int) -> list[Any]:
@@ -54,16 +54,76 @@ def test_a_factory_gets_what_it_names() -> None:
     assert feed.peek() == 200
 
 
+def saved(feed: Feed, batches: int) -> dict[str, Any]:
+    """The state of the feed after some batches of epoch 1."""
+    feed.open(1, None)
+    take(feed, batches)
+    return feed.state_dict()
+
+
 def test_a_loaded_state_goes_to_its_place() -> None:
+    state = saved(Feed(DataSource([10, 11, 12])), 2)
     feed = Feed(DataSource([10, 11, 12]))
-    feed.load_state_dict({"batch_size": None, "start": 0, "batches": 2})
+    feed.load_state_dict(state)
     feed.open(1, None, batch=2)
     assert feed.peek() == 12
     assert feed.length == 3
-    assert feed.state_dict() == {"batch_size": None, "start": 0, "batches": 2}
-    feed.load_state_dict({"batch_size": None, "start": 0, "batches": 4})
+    assert feed.state_dict()["position"] == {"batch_size": None, "start": 0, "batches": 2, "samples": None}
+    feed.load_state_dict(saved(Feed(DataSource(range(9))), 4))
     with pytest.raises(EngineError, match="train_data gave 3 batches in epoch 1"):
         feed.open(1, None, batch=4)
+
+
+def test_batches_of_an_open_window_come_again() -> None:
+    first = Feed(DataSource([10, 11, 12, 13]))
+    first.open(1, None)
+    assert first.available(3) == 3
+    first.advance()
+    feed = Feed(DataSource([10, 11, 12, 13]))
+    feed.load_state_dict(first.state_dict())
+    feed.open(1, None, batch=1)
+    assert take(feed, 9) == [11, 12, 13]
+
+
+def test_data_that_is_read_once_is_not_gone_on_with_inside_an_epoch() -> None:
+    feed = Feed(DataSource(iter(range(4))))
+    feed.load_state_dict(saved(Feed(DataSource(iter(range(4)))), 2))
+    with pytest.raises(EngineError, match="train_data is a range_iterator, which is read once"):
+        feed.open(1, None, batch=2)
+    feed = Feed(DataSource(lambda: iter(range(4))))
+    feed.load_state_dict(saved(Feed(DataSource(lambda: iter(range(4)))), 2))
+    feed.open(1, None, batch=2)
+    assert feed.peek() == 2
+
+
+def test_data_whose_order_is_drawn_goes_on_in_the_same_order_and_a_new_batch_size_keeps_it_too() -> None:
+    def data(batch_size, start):
+        return torch.randperm(20)[start:].split(batch_size)
+
+    feed = Feed(DataSource(data))
+    feed.open(1, 3)
+    seen = [sample for batch in take(feed, 2) for sample in batch.tolist()]
+    feed.use(feed.source, 4)
+    torch.manual_seed(5)
+    state = feed.state_dict()
+    seen += [sample for batch in take(feed, 9) for sample in batch.tolist()]
+    drawn = torch.rand(1)
+    assert sorted(seen) == list(range(20))
+    again = Feed(DataSource(data))
+    again.load_state_dict(state)
+    torch.manual_seed(5)
+    again.open(1, 4, batch=2)
+    assert [sample for batch in take(again, 9) for sample in batch.tolist()] == seen[6:]
+    assert torch.rand(1) == drawn  # neither going on nor making the data anew moved the run's own states
+
+
+def test_samples_that_the_user_counts_wrongly_are_refused() -> None:
+    def data(batch_size, start):
+        return [1]
+
+    data.samples_in = lambda batch: "two"  # type: ignore[attr-defined]
+    with pytest.raises(EngineError, match="samples_in of train_data returned 'two'"):
+        Feed(DataSource(data)).open(1, 2)
 
 
 def test_it_looks_ahead_no_further_than_asked() -> None:
@@ -175,9 +235,11 @@ def test_other_data_takes_over_from_the_next_batch_that_is_fetched() -> None:
     take(feed, 1)
     assert feed.peek() == "b"
     assert feed.use(DataSource(["x", "y"]), None)
-    assert take(feed, 9) == ["b", "x", "y"]
+    assert take(feed, 2) == ["b", "x"]
     assert feed.length == 2 + 2
-    assert feed.state_dict() == {"batch_size": None, "start": None, "batches": 2}
+    position = {"batch_size": None, "start": None, "batches": 1, "samples": None}
+    assert feed.state_dict()["position"] == position
+    assert take(feed, 9) == ["y"]
     feed.close()
     feed.open(2, None)
     assert take(feed, 9) == ["x", "y"]
@@ -201,13 +263,6 @@ def test_other_data_cannot_go_on_at_a_sample_whose_number_is_not_known() -> None
     with pytest.raises(SettingsError, match="train_data that names `start`, inside epoch 1") as caught:
         feed.check_source(DataSource(sliced))
     assert "return it from an epoch callback" in caught.value.next_step
-
-
-def test_a_position_counts_samples_where_the_batch_size_is_known() -> None:
-    assert Position(4, 8, 3).samples == 20
-    assert Position(None, 8, 0).samples == 8
-    assert Position(None, 8, 3).samples is None
-    assert Position(4, None, 3).samples is None
 
 
 def test_a_factory_that_fails_is_asked_again() -> None:

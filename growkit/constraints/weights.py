@@ -55,44 +55,57 @@ def norm_of_weight(counts: str) -> Constraint:
 
     Source: Salimans and Kingma 2016, Weight Normalization (arXiv 1602.07868), eq. 3.
     """
+    return _norm(counts, scaled=False)
+
+
+def norm_of_scaled_weight(counts: str) -> Constraint:
+    """The constraint of a passage `scaled_weight_norm ...`: behind the norm a parameter takes the factor of the norm.
+
+    So the norm may change, by a factor that is the same for all weights; it is a correction of the axis.
+    """
+    return _norm(counts, scaled=True)
+
+
+def _norm(counts: str, scaled: bool) -> Constraint:
     produced, consumed, copied = map(int, counts.split())
 
     def refuse(axis_map: AxisMap) -> Refusal | None:
-        if _norm_stays(axis_map, produced, consumed, copied):
+        factor = _norm_factor(axis_map, produced, consumed, copied)
+        if factor is not None and (scaled or isclose(factor, 1.0, rel_tol=1e-12)):
             return None
         only_read = not produced and not copied
+        copies = scaled or produced + copied == consumed
         return Refusal(
             "a parameter is divided by a norm over it, which would change",
-            "new units"
-            if only_read
-            else f"equally many copies of {axis_map.old_size} units"
-            if (produced + copied == consumed)
-            else "",
+            "new units" if only_read else f"equally many copies of {axis_map.old_size} units" if copies else "",
         )
 
     return refuse
 
 
-def _norm_stays(axis_map: AxisMap, produced: int, consumed: int, copied: int) -> bool:
+def _norm_factor(axis_map: AxisMap, produced: int, consumed: int, copied: int) -> float | None:
+    """The factor of the squared norm, None if it is not one for all weights."""
     zero = (not axis_map.padded and not produced and not copied) or (axis_map.padded and not consumed and not copied)
     if axis_map.has_new and not zero:
-        return False
+        return None
     sums = [[0.0, 0.0, 0.0] for _ in range(axis_map.old_size)]
-    ratios = []
+    ratios, products = [], []
     for unit, m, n in zip(axis_map.source, axis_map.expand, axis_map.contract, strict=True):
         if unit != NEW:
             sums[unit] = [total + square for total, square in zip(sums[unit], (m * m, n * n, 1.0), strict=True)]
             ratios.append(m / n if n else 0.0)
+            products.append(m * n)
     used = [place for place, count in enumerate((produced, consumed, copied)) if count]
-    uniform = all(isclose(total[place], sums[0][place], rel_tol=1e-12) for total in sums for place in used)
-    first = sums[0][0] ** produced * sums[0][1] ** consumed * sums[0][2] ** copied
-    like = all(isclose(ratio, ratios[0], rel_tol=1e-12) for ratio in ratios)
-    return uniform and like and isclose(first, 1.0, rel_tol=1e-12)
+    alike = [ratios, *([products] if copied else []), *([total[place] for total in sums] for place in used)]
+    if any(not isclose(number, numbers[0], rel_tol=1e-12) for numbers in alike for number in numbers):
+        return None
+    return sums[0][0] ** produced * sums[0][1] ** consumed * sums[0][2] ** copied
 
 
 FAMILIES: dict[str, Callable[[str], Constraint]] = {
     "gain": gain_through,
     "consumed": consumed_through,
     "weight_norm": norm_of_weight,
+    "scaled_weight_norm": norm_of_scaled_weight,
 }
 """Constraints by the first word of a passage, made from what follows it."""

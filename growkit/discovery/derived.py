@@ -38,12 +38,33 @@ class _Link:
 
 
 @dataclass
+class Normed:
+    """A norm of a parameter over `over`; `lengths`: the tensor that it is multiplied with, 0 if there is none.
+
+    After `Derived.hand_back`: `length`, an axis of the lengths, and `counts`: how often each axis occurs in the norm,
+    produced, consumed and copied.
+    """
+
+    over: tuple[Dim, ...]
+    where: str
+    lengths: int = 0
+    kept: Sequence[Node] = ()
+    length: Node | None = None
+    counts: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+
+    @property
+    def scaled(self) -> bool:
+        """Whether there are lengths."""
+        return bool(self.lengths)
+
+
+@dataclass
 class Derived:
     """What one run computed from parameters alone."""
 
     links: list[_Link] = field(default_factory=list)
     contracted: list[tuple[Dim, str]] = field(default_factory=list)
-    normed: list[tuple[tuple[Dim, ...], str]] = field(default_factory=list)
+    normed: list[Normed] = field(default_factory=list)
 
     def link(self, axes: Axes, sources: Sequence[tuple[Dim, str]], where: str) -> Dim:
         """A new dim that is computed from others, which are one axis: how it depends on each stands beside it."""
@@ -68,8 +89,8 @@ class Derived:
                     inner[id(source)] = (source, link.where)
                 for role in result.roles:
                     _hand(axes, source, role, link)
-        for dims, where in self.normed:
-            _note_norm(axes, [leaf for dim in dims for leaf in _leaves(axes, dim)], where)
+        for norm in self.normed:
+            _note_norm(axes, norm)
         for leaf, where in inner.values():
             if len(leaf.roles) > 1:
                 axes.lock(
@@ -113,14 +134,16 @@ def _hand(axes: Axes, source: Node, role: Role, link: _Link) -> None:
     source.roles[given] = None
 
 
-def _note_norm(axes: Axes, leaves: Sequence[Node], where: str) -> None:
+def _note_norm(axes: Axes, norm: Normed) -> None:
     """Says of each axis in a norm of a parameter how often it occurs there, and in which roles."""
-    counts: dict[int, list[int]] = {}
-    for leaf in leaves:
-        counted = counts.setdefault(axes.root(leaf).serial, [0, 0, 0])
-        counted[_place(leaf)] += 1
-    for serial, counted in counts.items():
-        axes.note([axes.nodes[serial]], "weight_norm " + " ".join(map(str, counted)), where)
+    norm.length = next(iter(_leaves(axes, norm.kept)), None)
+    for leaf in (leaf for dim in norm.over for leaf in _leaves(axes, dim)):
+        serial, place = axes.root(leaf).serial, _place(leaf)
+        counted = norm.counts.get(serial, (0, 0, 0))
+        norm.counts[serial] = tuple(n + (i == place) for i, n in enumerate(counted))  # type: ignore[assignment]
+    kind = "scaled_weight_norm" if norm.scaled else "weight_norm"
+    for serial, counted in norm.counts.items():
+        axes.note([axes.nodes[serial]], f"{kind} " + " ".join(map(str, counted)), norm.where)
 
 
 def _place(leaf: Node) -> int:

@@ -29,6 +29,7 @@ from growkit.discovery.taint import Attribute, HashableSizeInt, SizeInt, tainted
 from growkit.discovery.trace import Tracer
 from growkit.discovery.untouched import untouched, unwrap
 from growkit.discovery.uses import Uses
+from growkit.discovery.weight_norms import length_corrections
 from growkit.errors import InputsError
 from growkit.nn.contents import module_types
 
@@ -84,10 +85,16 @@ def discover(
     by_serial = layouts_by_serial(tracer, vouched)
     label_of = {axes.root(node).serial: label for label, node in labels.items()}
     found, names = build_axes(tracer, by_serial, label_of)
-    corrected, silent = corrections(scaling, places_of(axes, tracer.held), tracer.scales.silent)
+    places = places_of(axes, tracer.held)
+    corrected, silent = corrections(scaling, places, tracer.scales.silent)
+    lengths = length_corrections(scaling.graph, tracer.derived.normed, places)
     serials = {name: int(serial) for serial, name in names.items()}
     found = [
-        replace(axis, corrections=corrected.get(serials[axis.name], ()), silent=silent.get(serials[axis.name], ()))
+        replace(
+            axis,
+            corrections=corrected.get(serials[axis.name], ()) + lengths.get(serials[axis.name], ()),
+            silent=silent.get(serials[axis.name], ()),
+        )
         for axis in found
     ]
     named = {tensor: layout.rename(names) for tensor, layout in by_serial.items()}

@@ -56,8 +56,9 @@ def make_plan(
         )
     width = width_steps(axes, widen or {}, method, multiple_of)
     check_left(axes, width, leave)
-    grown = {step.axis for step in width}
-    layouts = {name: str(layout) for name, layout in axes.layouts.items() if grown & set(layout.axes())}
+    grown, changed = {step.axis for step in width}, leaf_steps(axes, width)
+    scaled = {step.tensor for step in changed}
+    layouts = {n: str(layout) for n, layout in axes.layouts.items() if n in scaled or grown & set(layout.axes())}
     involved = {axis for name in layouts for axis in axes.layouts[name].axes()}
     depth = depth_steps(axes, deepen or {})
     return Plan(
@@ -65,7 +66,7 @@ def make_plan(
         depth=depth,
         numbers=number_steps(axes, width),
         floats=float_steps(axes, width),
-        leaves=leaf_steps(axes, width),
+        leaves=changed,
         shifts={name: shift for name, shift in axes.shifts.items() if name in layouts},
         layouts=layouts,
         sizes={axis.name: axis.size for axis in axes if axis.name in involved},

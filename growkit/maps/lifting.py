@@ -66,7 +66,7 @@ def lift(
     grown: Mapping[str, GrownAxis],
     changes: Mapping[int, Change] | None = None,
 ) -> DimMap | None:
-    """The map of a whole dimension; None if none of its axes grows.
+    """The map of a whole dimension; None if none of its axes grows or takes a factor.
 
     Args:
         dim: the dimension.
@@ -77,7 +77,7 @@ def lift(
     Law: the position of a product is row-major; factors of a product multiply, and an entry is new if any
     factor is new. Source: Kronecker product of the axis maps.
     """
-    if not any(leaf.axis in grown for leaf in leaves(dim)):
+    if not changes and not any(leaf.axis in grown for leaf in leaves(dim)):
         return None
     return _lift(dim, sizes, grown, changes or {}, count())
 
@@ -92,7 +92,7 @@ def _lift(
     match dim:
         case Leaf(axis, role):
             change = changes.get(next(numbers), Change())
-            return _leaf(grown[axis], role, change) if axis in grown else _unchanged(sizes[axis], role)
+            return _leaf(grown[axis], role, change) if axis in grown else _unchanged(sizes[axis], role, change.factor)
         case Fixed(number):
             return _unchanged(number, Role.PRODUCES)
         case Product(factors):
@@ -104,10 +104,9 @@ def _lift(
             return _join([_lift(part, sizes, grown, changes, numbers) for part in parts], size(dim, sizes))
 
 
-def _unchanged(number: int, role: Role | None) -> DimMap:
-    ones = (1.0,) * number
-    gradient = None if role in (Role.MEAN, Role.VARIANCE) else ones
-    return DimMap(number, tuple(range(number)), ones, gradient, (None,) * number)
+def _unchanged(number: int, role: Role | None, factor: float = 1.0) -> DimMap:
+    gradient = None if role in (Role.MEAN, Role.VARIANCE) else (1 / factor,) * number
+    return DimMap(number, tuple(range(number)), (factor,) * number, gradient, (None,) * number)
 
 
 def _leaf(axis: GrownAxis, role: Role | None, change: Change) -> DimMap:

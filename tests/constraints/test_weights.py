@@ -33,6 +33,11 @@ def _admitted(kind: str, size: int = 4) -> set[str]:
         ("weight_norm 1 1 0", {"copy"}),  # k copies of rows, each with k columns of 1 / k
         ("weight_norm 0 1 1", {"copy"}),
         ("weight_norm 1 0 1", set()),
+        ("scaled_weight_norm 0 1 0", {"copy", "fresh"}),
+        ("scaled_weight_norm 1 0 0", {"copy", "zero_pad"}),
+        ("scaled_weight_norm 0 0 1", {"copy"}),
+        ("scaled_weight_norm 1 1 0", {"copy"}),
+        ("scaled_weight_norm 1 0 1", {"copy"}),
     ],
 )
 def test_methods(kind: str, admitted: set[str]) -> None:
@@ -41,6 +46,19 @@ def test_methods(kind: str, admitted: set[str]) -> None:
 
 def test_unequal_counts_change_a_norm_over_rows_and_columns() -> None:
     assert "copy" not in _admitted("weight_norm 1 1 0", 5)
+
+
+def test_what_is_behind_a_norm_takes_one_factor_only() -> None:
+    for kind in ("0 0 1", "1 0 0", "1 1 1"):
+        assert "copy" not in _admitted(f"scaled_weight_norm {kind}", 5)
+        assert constraint_of(f"scaled_weight_norm {kind}")(ISOMETRIC) is None
+
+
+def test_copies_of_a_gain_share_its_gradient_evenly() -> None:
+    """Each has the gradient times expand * contract, and the part along the weight is the same for all."""
+    uneven = AxisMap(1, (0, 0), (0.6, 0.8), (0.6, 0.8))
+    assert constraint_of("scaled_weight_norm 0 0 1")(uneven) is not None
+    assert constraint_of("scaled_weight_norm 1 0 0")(uneven) is None
 
 
 def test_scales_whose_squares_sum_to_one_keep_a_norm() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from growkit.axes.expressions import Role
 from growkit.axes.reading import leaf_nodes, settle
 from growkit.axes.union_find import Axes
-from growkit.discovery.derived import FACTOR, SHIFTED, TERM, Derived
+from growkit.discovery.derived import FACTOR, SHIFTED, TERM, Derived, Normed
 
 
 def _kinds(axes: Axes, node: object) -> set[str]:
@@ -66,7 +66,7 @@ def test_a_norm_counts_the_roles_of_each_axis_in_it() -> None:
     axes, derived = Axes(), Derived()
     rows, columns, places = axes.node(6, named=True), axes.node(6, named=True), axes.node(3, named=True)
     axes.identify(rows, columns)
-    derived.normed.append((([rows], [columns], [places]), "here"))
+    derived.normed.append(Normed(([rows], [columns], [places]), "here"))
     axes.assign([rows], Role.PRODUCES)
     axes.assign([columns], Role.CONSUMES)
     settle(axes)

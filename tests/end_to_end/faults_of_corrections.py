@@ -1,6 +1,13 @@
 """Faults of what takes a factor when an axis grows; see `faults`."""
 
 CORRECTIONS: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
+    ("discovery/weight_norms.py", "discovery/test_weight_norms.py"): {
+        "lengths take the square": ("energy=(produced - consumed) / 2", "energy=produced - consumed"),
+        "lengths used elsewhere": (" if norm.length is not None and _alone(graph, norm) else None", ""),
+    },
+    ("constraints/weights.py", "constraints/test_weights.py"): {
+        "uneven copies of a gain": ("*([products] if copied else []), ", ""),
+    },
     ("discovery/scaling.py", "discovery/test_scaling.py"): {
         "eps of a norm forgotten": (
             "            self.corrections.append((place, where, dict(factor)))",

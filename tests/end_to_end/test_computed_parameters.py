@@ -28,10 +28,10 @@ ADMITTED = {
     "square": {"w[0]": "cfn", "enter.weight[0]": ""},
     "stacked": {"p[0]": "cfnz", "enter.weight[0]": "cfniz"},
     "side by side": {"p[0]": "cfnz", "a.weight[0]": "cfniz", "b.weight[0]": "cfniz"},
-    "weight norm of rows": {"inner.bias[0]": "cfnz", "enter.weight[0]": "f"},
-    "weight norm of columns": {"inner.bias[0]": "z", "enter.weight[0]": "cfnz"},
+    "weight norm of rows": {"inner.bias[0]": "cfnz", "enter.weight[0]": "cf"},
+    "weight norm of columns": {"inner.bias[0]": "cz", "enter.weight[0]": "cfnz"},
     "normalised rows": {"g[0]": "cfnz", "enter.weight[0]": "f"},
-    "weight norm of places": {"enter.weight[0].0": "", "enter.weight[0].1": "c"},
+    "weight norm of places": {"enter.weight[0].0": "c", "enter.weight[0].1": "c"},
 }
 """First letters of the methods that inner axes admit, derived by hand."""
 

@@ -16,6 +16,7 @@ from growkit.growth.float64 import float64
 from growkit.testing import randomise
 from growkit.testing.zoo.entry import Entry
 from growkit.testing.zoo.hf_conformers import ENTRIES as HF_CONFORMERS
+from growkit.testing.zoo.hf_speech import waveform_options
 
 transformers = pytest.importorskip("transformers")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -203,3 +204,24 @@ def test_the_stream_of_a_wav2vec2_conformer_grows_with_all_the_rest(entry: Entry
     # tables of positions are made from the width of the stream, so others would come out of a new model
     assert not report.configs[0].describes
     assert sum(p.numel() for p in model.parameters()) > 2 * sum(p.numel() for p in before.parameters())
+
+
+@pytest.mark.parametrize("pre_norm", [False, True])
+@pytest.mark.parametrize("factors", [(2.0, 1.0), (1.0, 2.0), (3.0, 2.0)])
+def test_the_stream_of_wav2vec2_grows_through_its_weight_norm(factors: tuple[float, float], pre_norm: bool) -> None:
+    """Groups of the positional convolution, and channels inside them: its lengths take what the norm changes by."""
+    norms = {"feat_extract_norm": "layer" if pre_norm else "group", "do_stable_layer_norm": pre_norm}
+    torch.manual_seed(0)
+    config = transformers.Wav2Vec2Config(**waveform_options(lambda number: number), **norms)
+    model: Any = randomise(transformers.Wav2Vec2ForCTC(config).double()).eval()
+    inputs = gk.Inputs(torch.randn(3, 113).double())
+    before, lengths = outputs(model, inputs), model.wav2vec2.encoder.pos_conv_embed.conv.parametrizations.weight
+    old = lengths.original0.detach().clone()
+    stream = "wav2vec2.feature_projection.projection.weight[0]"
+    layouts = {"wav2vec2.masked_spec_embed": f"({stream}.0 {stream}.1):produces"}
+    grown = {f"{stream}.{part}": factor for part, factor in enumerate(factors) if factor > 1}
+    widened = grown | widen(model, inputs, {r"k_proj.weight\[0\].0": factors[0] * factors[1]})
+    report = gk.grow(model, widen=widened, example_inputs=inputs, layouts=layouts)
+    torch.testing.assert_close(lengths.original0, old * factors[0] ** 0.5, rtol=1e-14, atol=0)
+    assert report.configs[0].describes, report.configs[0].problem
+    assert_reloads(model, inputs, before)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from growkit.discovery.call import DECLARE, Call, Known, Nature
-from growkit.discovery.derived import TERM
+from growkit.discovery.derived import TERM, Normed
 from growkit.discovery.rule_table import register
 from growkit.discovery.rules.elementwise import combine
 
@@ -54,7 +54,7 @@ def reduce(call: Call) -> Known | list[Known]:
 def _of_parameter(call: Call, known: Known, gone: Collection[int]) -> None:
     reduced = [known.dims[d] for d in sorted(gone)]
     if call.op == "linalg_vector_norm" and call.arguments.get("ord", 2) == 2:
-        call.derived.normed.append((tuple(reduced), call.where))
+        call.derived.normed.append(Normed(tuple(reduced), call.where))
     else:
         for dim in reduced:
             call.lock(dim, f"a parameter is reduced by {call.op} before it is used", DECLARE)

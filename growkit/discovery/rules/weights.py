@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from growkit.discovery.call import Call, Known, Nature
-from growkit.discovery.derived import FACTOR, TERM
+from growkit.discovery.derived import FACTOR, TERM, Normed
 from growkit.discovery.rule_table import register
 
 aten = torch.ops.aten
@@ -29,6 +29,6 @@ def weight_norm(call: Call) -> list[Known] | Known:
         else:
             dims.append(call.derive((dim, TERM)))
     over = tuple(dim for d, dim in enumerate(direction.dims) if d != kept)
-    call.derived.normed.append((over, call.where))
+    call.derived.normed.append(Normed(over, call.where, id(call["g"]), size.dims[kept]))
     made, norms = Known(dims, Nature.WEIGHT), Known(size.dims, Nature.WEIGHT)  # the norms are for the backward pass
     return made if call.op == "_weight_norm" else [made, norms]

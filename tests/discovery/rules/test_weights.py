@@ -20,14 +20,14 @@ def test_of_weight_norm_the_lengths_have_the_role_of_their_units() -> None:
     weights = "w.parametrizations.weight.original"
     assert str(table.layouts[f"{weights}0"]) == "w.bias[0]:produces 1"
     assert str(table.layouts[f"{weights}1"]) == "w.bias[0]:gain a.weight[0]:consumes"
-    assert passages(table, "a.weight[0]") == {"weight_norm 0 1 0"}
+    assert passages(table, "a.weight[0]") == {"scaled_weight_norm 0 1 0"}
     assert passages(table, "w.bias[0]") == set()
 
 
 def test_weight_norm_of_columns() -> None:
     table = discover(_model(parametrizations.weight_norm(nn.Linear(4, 6), dim=1)), X)
     assert str(table.layouts["w.parametrizations.weight.original0"]) == "1 a.weight[0]:consumes"
-    assert passages(table, "w.bias[0]") == {"weight_norm 1 0 0"}
+    assert passages(table, "w.bias[0]") == {"scaled_weight_norm 1 0 0"}
 
 
 @pytest.mark.filterwarnings("ignore:.*weight_norm.*:FutureWarning")

@@ -184,8 +184,12 @@ _LEAVES = frozenset({Tensor, nn.Parameter, str, type(None), torch.dtype, torch.d
 
 def written(func: OpOverload, arguments: Mapping[str, Any]) -> list[Tensor]:
     """The arguments that an op writes in place."""
-    if not func._schema.is_mutable:
-        return []
+    names = writes(func)
+    return [x for x in flat(arguments[name] for name in names) if isinstance(x, Tensor)] if names else []
+
+
+@cache
+def writes(func: OpOverload) -> tuple[str, ...]:
+    """The names of the arguments that an op writes in place."""
     infos = ((argument.name, argument.alias_info) for argument in func._schema.arguments)
-    given = [arguments[name] for name, info in infos if info is not None and info.is_write]
-    return [x for x in tree_leaves(given) if isinstance(x, Tensor)]
+    return tuple(name for name, info in infos if info is not None and info.is_write)

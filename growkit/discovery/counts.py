@@ -6,13 +6,16 @@ otherwise as before. `growkit_sizes` of a class says it without trying.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import module as module_hooks
 
 from growkit.axes.axis import Block, Count, Index
 from growkit.discovery.inputs import CallModel, run_model
@@ -20,7 +23,6 @@ from growkit.discovery.untouched import untouched
 from growkit.errors import InputsError, LayoutError
 
 _LENGTH = re.compile(r"len\((?P<container>[\w.]*)\)")
-_LIKELY = re.compile("layer|block|depth|stage")
 INDEX = "index"
 
 
@@ -91,7 +93,7 @@ def tried_counts(
 
     `known`: paths of ints that need no try; `numeric`: of those that the run used as sizes or numbers; `before`: paths
     of modules in the order of their calls in the run. Also ints of plain objects that such a module keeps, as of a
-    config. Most of them are not read, so that many are tried at once; those whose names speak of layers apart.
+    config. Most of them are not read, so that many are tried at once; those that the code names apart.
     """
     around: dict[str, list[tuple[str, _Place]]] = {}
     for container in dict.fromkeys(b.container for b in blocks if b.residual and not b.obstacle):
@@ -103,7 +105,8 @@ def tried_counts(
         ]
     places = list({place.key: place for found in around.values() for _, place in found}.values())
     after: dict[tuple[int, str], list[str] | None] = {}
-    waiting = [[p for p in places if bool(_LIKELY.search(p.attribute)) is likely] for likely in (True, False)]
+    names = [_names_in_code(model.get_submodule(path)) for path in dict.fromkeys(chain(*map(_above, around)))]
+    waiting = [[p for p in places if any(p.names <= found for found in names) is read] for read in (True, False)]
     while waiting:
         together = waiting.pop()
         if not together:
@@ -130,6 +133,8 @@ class _Place:
 
     store: dict[str, Any]
     attribute: str
+    names: frozenset[str]
+    """The names by which the module around reads it: of the attribute, and of the object that keeps it."""
 
     @property
     def key(self) -> tuple[int, str]:
@@ -143,9 +148,7 @@ def _declared(module: nn.Module) -> Mapping[str, str]:
 
 def _ints_around(model: nn.Module, container: str) -> Iterator[tuple[str, _Place]]:
     """The ints of the modules around a container, and of plain objects in them, with their paths."""
-    names = container.split(".") if container else []
-    for depth in range(len(names)):
-        path = ".".join(names[:depth])
+    for path in _above(container):
         owner = vars(model.get_submodule(path))
         stores = [(path, owner)]
         for name, value in owner.items():
@@ -154,18 +157,34 @@ def _ints_around(model: nn.Module, container: str) -> Iterator[tuple[str, _Place
         for place, store in stores:
             for attribute, value in list(store.items()):
                 if type(value) is int:
-                    yield _join(place, attribute), _Place(store, attribute)
+                    names_of = frozenset({attribute, place.removeprefix(path).removeprefix(".")} - {""})
+                    yield _join(place, attribute), _Place(store, attribute, names_of)
+
+
+def _above(container: str) -> list[str]:
+    """The paths of the modules around a container."""
+    names = container.split(".") if container else []
+    return [".".join(names[:depth]) for depth in range(len(names))]
+
+
+def _names_in_code(module: nn.Module) -> frozenset[str]:
+    """The names that the forward pass of a module is written with."""
+    code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
+    return frozenset(code.co_names if code else ())
 
 
 def _called(model: nn.Module, inputs: Any, call: CallModel | None, changed: Sequence[_Place]) -> list[str] | None:
     """The modules in the order of their calls, with some ints one less; None if the model raises."""
     paths: list[str] = []
     values = [place.store[place.attribute] for place in changed]
+    path_of = {id(module): path for path, module in model.named_modules()}
+
+    def enter(module: nn.Module, inputs: Any) -> None:
+        if id(module) in path_of:
+            paths.append(path_of[id(module)])
+
     with untouched(model), torch.no_grad():
-        hooks = [
-            module.register_forward_pre_hook(lambda _module, _inputs, path=path: paths.append(path))
-            for path, module in model.named_modules()
-        ]
+        hook = module_hooks.register_module_forward_pre_hook(enter)
         try:
             for place in changed:
                 place.store[place.attribute] -= 1
@@ -175,8 +194,7 @@ def _called(model: nn.Module, inputs: Any, call: CallModel | None, changed: Sequ
         finally:
             for place, value in zip(changed, values, strict=True):
                 place.store[place.attribute] = value
-            for hook in hooks:
-                hook.remove()
+            hook.remove()
     return paths
 
 

@@ -149,8 +149,8 @@ def _run(
     model: nn.Module, example_inputs: Any, call: CallModel | None, kind: type[SizeInt]
 ) -> tuple[Tracer, Uses, dict[Attribute, int]]:
     """One run in eval mode; what was seen of tensors and of ints."""
-    with untouched(model):
-        tracer = Tracer(model)
+    with untouched(model, watched=False) as originals:
+        tracer = Tracer(model, originals.keep)
         tracer.floats.own(model)
         for tensor in tensors_in(example_inputs):
             tracer.enter_input(tensor)

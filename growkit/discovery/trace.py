@@ -38,10 +38,18 @@ _UNSET = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_em
 
 
 class Tracer(TorchDispatchMode):
-    """Follows the axes of all tensors while the model runs with real values."""
+    """Follows the axes of all tensors while the model runs with real values.
 
-    def __init__(self, model: nn.Module):
+    `before_write` is told which tensors an op is about to write.
+    """
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # see `untouched`
+
+    def __init__(self, model: nn.Module, before_write: Callable[[list[Tensor]], None] = lambda tensors: None):
         super().__init__()
+        self._before_write = before_write
         self.axes = Axes()
         self.held: dict[str, list[Dim]] = {}
         """Dims of each parameter and buffer."""
@@ -224,6 +232,9 @@ class Tracer(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        arguments = bind(func, args, kwargs)
+        changed = written(func, arguments)
+        self._before_write(changed)
         result = func(*args, **kwargs)
         if func.overloadpacket.__name__ in _UNSET:
             result.zero_()
@@ -236,11 +247,10 @@ class Tracer(TorchDispatchMode):
         self.used.update(map(id, inputs))
         op = func.overloadpacket
         where = self.where(op.__name__)
-        name, arguments = op.__name__.rstrip("_"), bind(func, args, kwargs)
+        name = op.__name__.rstrip("_")
         call = Call(
             self.axes, name, arguments, result, where, self.known, self.cuts, self.derived, self._slices, self.stacks
         )
-        changed = written(func, call.arguments)
         self.flow.op(call, inputs, outputs, changed)
         self.floats.op(len(self.flow.ops) - 1, call.arguments.values())
         self.numbers.op(len(self.flow.ops) - 1, call.arguments, where, self.dims)

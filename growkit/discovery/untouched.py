@@ -6,15 +6,15 @@ import operator
 import random
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from growkit.discovery.call import bind, written
+from growkit.discovery.call import bind, writes, written
 from growkit.errors import InputsError
 from growkit.nn.places import holders_of, slots_of
 
@@ -47,11 +47,11 @@ def unwrap(model: nn.Module) -> nn.Module:
 
 
 @contextmanager
-def untouched(model: nn.Module) -> Iterator[None]:
+def untouched(model: nn.Module, watched: bool = True) -> Iterator[Originals]:
     """Eval mode inside, without fast paths; then the model and random states are as before.
 
     Restored are flags, attributes, lists, dicts, sets and objects in attributes, tables of modules, buffers and
-    parameters.
+    parameters. Where it is not `watched`, the caller tells the `Originals` of tensors that are about to be written.
     """
     # In eval mode torch runs whole encoder layers as one kernel, which hides what they do, and gives zeros where
     # inputs are padded, but not under every mode: outputs of two runs could not be compared.
@@ -63,7 +63,7 @@ def untouched(model: nn.Module) -> Iterator[None]:
         if numpy := sys.modules.get("numpy"):
             restored.callback(numpy.random.set_state, numpy.random.get_state())
         restored.enter_context(torch.random.fork_rng(devices))
-        originals = _Originals(model)
+        originals = Originals(model)
         restored.callback(originals.restore)
         for module in model.modules():
             restored.callback(_keep_module(module))
@@ -71,8 +71,14 @@ def untouched(model: nn.Module) -> Iterator[None]:
             restored.callback(_keep_object(kept))
         torch.backends.mha.set_fastpath_enabled(False)
         model.eval()
-        with originals:
-            yield
+        with _eagerly(), originals if watched else nullcontext():
+            yield originals
+
+
+def _eagerly() -> AbstractContextManager[Any]:
+    """Inside, compiled parts of a model run as they are written: nothing compiles what watches the ops."""
+    compiler = sys.modules.get("torch._dynamo")
+    return torch.compiler.set_stance("force_eager") if compiler else nullcontext()
 
 
 def _keep_module(module: nn.Module) -> Callable[[], None]:
@@ -123,8 +129,12 @@ def _keep_entries(*containers: Any) -> Callable[[], None]:
     return put_back
 
 
-class _Originals(TorchDispatchMode):
+class Originals(TorchDispatchMode):
     """Keeps the values of parameters that are about to be written, and of all buffers."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # a wrapper around each op, which `_eagerly` makes needless
 
     def __init__(self, model: nn.Module):
         super().__init__()
@@ -133,12 +143,17 @@ class _Originals(TorchDispatchMode):
         self._values: dict[int, Tensor] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func._schema.is_mutable:
-            for tensor in written(func, bind(func, args, kwargs or {})):
-                storage = tensor.untyped_storage().data_ptr()
-                if storage in self._parameters and storage not in self._values:
-                    self._values[storage] = self._parameters[storage].detach().clone()
-        return func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        if writes(func):
+            self.keep(written(func, bind(func, args, kwargs)))
+        return func(*args, **kwargs)
+
+    def keep(self, tensors: Iterable[Tensor]) -> None:
+        """Says that tensors are about to be written."""
+        for tensor in tensors:
+            storage = tensor.untyped_storage().data_ptr()
+            if storage in self._parameters and storage not in self._values:
+                self._values[storage] = self._parameters[storage].detach().clone()
 
     def restore(self) -> None:
         """Writes the values back."""

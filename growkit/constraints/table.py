@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import isclose
 from types import MappingProxyType
+from typing import Any
 
-from growkit.axes.axis import Axis, Correction, Lock, Occurrence, Passage
+from growkit.axes.axis import Axis, Correction, Lock, Passage
 from growkit.axes.expressions import Role
 from growkit.axes.reading import BESIDE_OTHERS
 from growkit.axes.table import AxisTable
@@ -90,19 +91,34 @@ _UNMADE = Lock(
 )
 
 
-def admits(axis: Axis) -> tuple[str, ...]:
+_ENOUGH = 256
+"""Constraints ask what holds of each unit: with so many units, they say of a map what they say of it with more."""
+
+
+class Maps(dict[tuple[str, int, int], AxisMap]):
+    """Maps of axes by method, old and new size, each made once."""
+
+    def __missing__(self, key: tuple[str, int, int]) -> AxisMap:
+        name, old, new = key
+        self[key] = METHODS[name].make(old, new, "")
+        return self[key]
+
+
+def admits(axis: Axis, maps: Maps | None = None) -> tuple[str, ...]:
     """What the axis admits, in words; empty if it admits nothing."""
     if axis.locked or _unmade(axis):
         return ()
-    sizes = {"any size": 2 * axis.size + 1, f"multiples of {axis.size}": 2 * axis.size}
+    maps = Maps() if maps is None else maps
+    old = _tried_size(axis)
+    sizes = {"any size": 2 * old + 1, f"multiples of {axis.size}": 2 * old}
     found: dict[str, list[str]] = {}
-    for name, method in METHODS.items():
+    for name in METHODS:
         for words, size in sizes.items():
-            if name in ("mean_pad", "std_pad") and size % axis.size == 0:  # nothing but copies
+            if name in ("mean_pad", "std_pad") and size % old == 0:  # nothing but copies
                 continue
             if name in ("rms_pad", "std_pad") and not changes_floats(axis):  # no need of a scale
                 continue
-            if not any(refusals(axis, method.make(axis.size, size, ""))):
+            if not any(refusals(axis, maps[name, old, size])):
                 found.setdefault(words, []).append(name)
                 break
     return tuple(f"{words} ({', '.join(names)})" for words, names in found.items())
@@ -110,42 +126,46 @@ def admits(axis: Axis) -> tuple[str, ...]:
 
 def annotate(table: AxisTable) -> AxisTable:
     """The table with `admits` filled in, and axes that admit no method locked with the reason."""
-    admitted: dict[Axis, tuple[str, ...]] = {}  # the layers of a model have axes alike, and trying maps takes time
+    admitted: dict[Any, tuple[str, ...]] = {}  # the layers of a model have axes alike, and trying maps takes time
+    maps = Maps()
+    axes = []
     for axis in table.axes:
-        alike = _anywhere(axis)
-        if alike not in admitted:
-            admitted[alike] = admits(alike)
-    return replace(table, axes=tuple(_annotated(axis, admitted[_anywhere(axis)]) for axis in table.axes))
+        if not axis.locked:
+            alike = _anywhere(axis)
+            if alike not in admitted:
+                admitted[alike] = admits(axis, maps)
+            axis = _annotated(axis, admitted[alike], maps)
+        axes.append(axis)
+    return replace(table, axes=tuple(axes))
 
 
-def _anywhere(axis: Axis) -> Axis:
-    """What `admits` depends on: an axis without names of tensors and places."""
-    occurrences = [replace(o, tensor="", dim=0, position=0, factor=o.factor and 1) for o in axis.occurrences]
-    targets = [
-        replace(c.target, tensor="", dim=0, position=0) if isinstance(c.target, Occurrence) else c.target and ""
-        for c in axis.corrections
-    ]
-    corrections = [replace(c, target=t, where="") for c, t in zip(axis.corrections, targets, strict=True)]
-    return replace(
-        axis,
-        name="",
-        occurrences=tuple(dict.fromkeys(occurrences)),
-        passages=tuple(dict.fromkeys(Passage(passage.kind, "") for passage in axis.passages)),
-        locks=axis.locks and (Lock("", "", ""),),
-        corrections=tuple(dict.fromkeys(corrections)),
-        silent=(),
+def _anywhere(axis: Axis) -> tuple[Any, ...]:
+    """What `admits` depends on: an axis that is not locked, without names of tensors and places."""
+    return (
+        axis.size,
+        axis.kind,
+        frozenset((o.role, o.factor is None) for o in axis.occurrences),
+        frozenset(passage.kind for passage in axis.passages),
+        frozenset((type(c.target), c.size, c.energy, c.total) for c in axis.corrections),
     )
 
 
-def _annotated(axis: Axis, admitted: tuple[str, ...]) -> Axis:
-    if axis.locked or admitted:
+def _tried_size(axis: Axis) -> int:
+    """So many units show what the axis admits: those it has where sizes are compared, else not more than enough."""
+    compared = any(passage.kind.replace(":", " ").partition(" ")[0] in sizes.FAMILIES for passage in axis.passages)
+    return axis.size if compared else min(axis.size, _ENOUGH)
+
+
+def _annotated(axis: Axis, admitted: tuple[str, ...], maps: Maps) -> Axis:
+    if admitted:
         return replace(axis, admits=admitted)
     if _unmade(axis):
         return replace(axis, locks=(_UNMADE,))
+    old = _tried_size(axis)
     locks = {
         refusal.reason: Lock(refusal.reason, passage.where, "grow another axis")
-        for method in METHODS.values()
-        for passage, refusal in refusals(axis, method.make(axis.size, 2 * axis.size, ""))
+        for name in METHODS
+        for passage, refusal in refusals(axis, maps[name, old, 2 * old])
     }
     return replace(axis, locks=tuple(locks.values()))
 

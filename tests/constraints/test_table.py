@@ -1,13 +1,16 @@
 """What an axis admits, what locks it, and how refusals read."""
 
+from dataclasses import replace
+
 import pytest
 
-from growkit.axes.axis import Axis, Lock, Occurrence, Passage
+from growkit.axes.axis import Axis, Correction, Lock, Occurrence, Passage
 from growkit.axes.expressions import Role
 from growkit.axes.table import AxisTable
 from growkit.constraints import activation, attention, conv, interface, norm, weights
-from growkit.constraints.table import CONSTRAINTS, admits, annotate, check, constraint_of
+from growkit.constraints.table import CONSTRAINTS, admits, annotate, check, constraint_of, refusals
 from growkit.errors import AxisLockedError, SizeError
+from growkit.maps.methods.table import METHODS
 from tests.constraints.maps import MAPS, admitted
 
 FAMILIES = (activation, attention, conv, interface, norm, weights)
@@ -48,6 +51,33 @@ def test_axes_that_admit_nothing_are_locked_with_the_reason() -> None:
     assert [lock.reason for lock in stuck.locks] == [
         "two activations are contracted over it, so copies would count twice in the sum"
     ]
+
+
+KINDS = [*CONSTRAINTS, "pointwise:relu", "pointwise:gelu", "pointwise:log", "gain:exp", "consumed:tanh",
+         "weight_norm 1 0 0", "weight_norm 0 1 0", "weight_norm 1 1 0", "output beside others"]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("correction", [{}, {"size": 0.5}, {"size": 1.0, "energy": -1.0}, {"total": -1.0, "size": 1.0}])
+def test_what_an_axis_admits_does_not_depend_on_its_size(kind: str, correction: dict[str, float]) -> None:
+    """So that large axes are tried with fewer units: 3 and 700 units, each as many as they are, and as 256."""
+    target = Occurrence("norm.weight", 0, 0, None, Role.GAIN)
+    corrections = [Correction(target, "", **correction), Correction("norm.eps", "", **correction)] if correction else []
+    few, many = (replace(axis(kind, corrections=tuple(corrections)), size=size) for size in (3, 700))
+    assert [words.replace("700", "3") for words in admits(many)] == list(admits(few))
+    for name, method in METHODS.items():
+        for new in (1, 0):
+            refused = [
+                [refusal.reason for _, refusal in refusals(whole, method.make(old, 2 * old + new, ""))]
+                for whole, old in ((many, 700), (many, 256), (few, 3))
+            ]
+            assert refused[0] == refused[1] == refused[2], (name, new)
+
+
+def test_sizes_that_are_compared_are_tried_as_they_are() -> None:
+    assert admits(replace(axis("at_most:1400"), size=700))[0].startswith("multiples of 700 (copy, fresh")
+    assert admits(replace(axis("at_most:1401"), size=700))[0].startswith("any size (copy, fresh")
+    assert admits(replace(axis("at_most:1399"), size=700)) == ()
 
 
 def test_axes_that_no_parameter_produces_are_locked() -> None:

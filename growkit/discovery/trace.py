@@ -236,18 +236,18 @@ class Tracer(TorchDispatchMode):
         changed = written(func, arguments)
         self._before_write(changed)
         result = func(*args, **kwargs)
-        if func.overloadpacket.__name__ in _UNSET:
+        op = func.overloadpacket
+        if op.__name__ in _UNSET:
             result.zero_()
         inputs = [x for x in flat((*args, *kwargs.values())) if isinstance(x, Tensor)]
         outputs = [x for x in flat([result]) if isinstance(x, Tensor)]
         self._alive += inputs + outputs
-        for x in inputs if self._plain else ():
-            self._plain.pop(id(x), None)
-        self.read |= {self._names[id(x)] for x in inputs if id(x) in self._names}
-        self.used.update(map(id, inputs))
-        op = func.overloadpacket
-        where = self.where(op.__name__)
-        name = op.__name__.rstrip("_")
+        for x in map(id, inputs):
+            self._plain.pop(x, None)
+            self.used.add(x)
+            if x in self._names:
+                self.read.add(self._names[x])
+        where, name = self.where(op.__name__), op.__name__.rstrip("_")
         call = Call(
             self.axes, name, arguments, result, where, self.known, self.cuts, self.derived, self._slices, self.stacks
         )

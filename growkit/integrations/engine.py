@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -95,6 +96,9 @@ class Growth:
             raise EngineError("a request outside of training", "requests from a callback", "call engine.fit")
         updates = dict(config_updates or {})
         runtime.check_updates(updates)
+        runtime.ranks.agree("growth.request", f"{name!r}")
+        if runtime.is_sharded:
+            runtime.drop_wrapper()
         plan = make_plan(
             self.table,
             widen,
@@ -105,6 +109,9 @@ class Growth:
             growth=len(self.done),
             leave=leave,
         )
+        if runtime.ranks.count > 1:
+            digest = hashlib.sha256(plan.to_json().encode()).hexdigest()
+            runtime.ranks.agree("growth.request", f"{name!r}, a plan with the digest {digest}")
         runtime.drop_wrapper()
         report = grow(
             runtime.model,
@@ -121,7 +128,7 @@ class Growth:
         if report.model is not runtime.model:
             runtime.use(report.model)
             runtime.followers = report.followers
-            self._model = report.model
+        self._model = report.model
         self.layouts = report.layouts
         self._table = report.table
         self.done[name] = plan

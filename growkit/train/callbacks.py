@@ -68,10 +68,13 @@ def _run(
     state: RunState, calls: Sequence[SignatureCall], offered: Callable[[], Mapping[str, object]], what: str
 ) -> None:
     state.runtime.clear_gradients()
-    for call in calls:
-        _finish(state, call(offered()), what)
-    if not calls:
-        _finish(state, None, what)
+    for call in calls or [lambda offered: None]:
+        try:
+            returned = call(offered())
+        except Exception as error:
+            state.runtime.ranks.agree(_point(state, what), f"it raised {type(error).__name__}: {error}")
+            raise
+        _finish(state, returned, what)
     state.runtime.ensure_wrapped()
     state.runtime.enter_training()
 
@@ -84,6 +87,7 @@ def _finish(state: RunState, returned: object, what: str) -> None:
             "None, or a StepCallbackReturn",
             "return StepCallbackReturn(updated_model=model), or with config_updates={...}",
         )
+    state.runtime.ranks.agree(_point(state, what), _said(returned))
     changes = [change for service in state.services.values() if (change := service.take_change()) is not None]
     if returned is not None:
         changes.append(returned)
@@ -92,6 +96,22 @@ def _finish(state: RunState, returned: object, what: str) -> None:
         state.watch.check_unchanged()
     if change is not None:
         apply_change(state, change)
+
+
+def _point(state: RunState, what: str) -> str:
+    return f"{what} in epoch {state.progress.epoch} before step {state.progress.step}"
+
+
+def _said(returned: StepCallbackReturn | None) -> str:
+    """What a callback decided, as text that is the same on every rank."""
+    if returned is None:
+        return "no change"
+    updates = {
+        name: value if isinstance(value, int | float | str | bool | None) else type(value).__name__
+        for name, value in sorted(returned.config_updates.items())
+    }
+    model = "no change of the model" if returned.updated_model is None else "the model changes"
+    return f"{model}; config updates {updates}"
 
 
 def _function(given: object, what: str) -> Callable[..., object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 
 from rich.console import Console
@@ -89,7 +90,7 @@ class Engine:
         settings = settings or Settings()
         self.runtime = runtime or Runtime()
         """The raw and the wrapped model, and what follows them."""
-        self.console = console or Console(stderr=True)
+        self.console = console or Console(stderr=True, quiet=self.runtime.ranks.own > 0)
         """Where bars and lines go; what is printed here while training appears above the bars."""
         source = DataSource(train_data)
         source.check_batch_size(settings.batch_size)
@@ -101,7 +102,7 @@ class Engine:
             display=make_display(self.console),
             watch=ModelWatch(self.runtime),
             services=services,
-            metrics_file=None if run_dir is None else Path(run_dir) / "metrics.jsonl",
+            metrics_file=None if run_dir is None or self.runtime.ranks.own else Path(run_dir) / "metrics.jsonl",
         )
         self.runtime.let_engine_check(self._state.checked_updates)
         self._evaluation = Evaluation(self._state, eval_step, eval_data)
@@ -174,6 +175,7 @@ class Engine:
         state = self._state
         state.make_folder()
         state.watch.check_followed()
+        self.runtime.ranks.agree("the start of fit", self._described())
         self.runtime.drop_wrapper()
         for service in state.services.values():
             service.attach(self.runtime)
@@ -186,9 +188,18 @@ class Engine:
             self._loop.run(epochs=epochs, max_steps=max_steps)
             if state.metrics.pending:
                 state.log()
+            self.runtime.ranks.agree("the end of fit", f"step {state.progress.step}")
             state.call_hooks("on_fit_end")
         finally:
             state.display.stop()
+
+    def _described(self) -> str:
+        """What has to be the same on every rank when training begins."""
+        shapes = ", ".join(f"{name} {tuple(p.shape)}" for name, p in self.model.named_parameters())
+        settings = {field.name: getattr(self.settings, field.name) for field in fields(self.settings)}
+        plain = {name: value for name, value in settings.items() if isinstance(value, int | float | str | bool | None)}
+        optimizers = {name: type(optimizer).__name__ for name, optimizer in self.optimizers.items()}
+        return f"step {self.progress.step}; settings {plain}; optimizers {optimizers}; parameters {shapes}"
 
     def evaluate(self, data: TrainData | None = None, *, step: EvalStep | None = None) -> dict[str, float]:
         """The mean of each metric that the eval step returns over the batches of the eval data.

@@ -45,6 +45,7 @@ class EpochLoop:
             if max_steps is not None:
                 length = min(length, max_steps - state.progress.step)
             length = state.feed.available(length)
+            state.runtime.ranks.agree(f"epoch {state.progress.epoch}", f"{length} batches at {state.progress.batch}")
         for index in range(state.progress.micro, length):
             window = Window(first=index == 0, last=index == length - 1, length=length)
             batch, begun = state.feed.peek(), state.progress

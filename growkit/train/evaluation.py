@@ -72,7 +72,7 @@ class Evaluation:
             raise EngineError(
                 "eval_data gave no batch", "at least one batch", "a generator can be read once only: pass a list"
             )
-        results = weighted_means(measured)
+        results = weighted_means([one for of_rank in state.runtime.ranks.gather(measured) for one in of_rank])
         state.log_evaluation(results)
         return results
 

@@ -25,6 +25,7 @@ def apply_change(state: RunState, change: StepCallbackReturn) -> None:
         state.watch.check_followed()
     before = state.watch.parameter_count
     if model is not None:
+        runtime.share()
         runtime.rebuild()
         state.watch.accept()
         for changed in state.when_model_changes:
@@ -60,6 +61,7 @@ def _replace_model(state: RunState, model: nn.Module, change: StepCallbackReturn
             "followers only where the model is changed in place by a service",
             "grow the model with growkit, or pass no followers to Runtime",
         )
+    runtime.drop_wrapper()
     handovers = [
         plan_handover(
             optimizer,

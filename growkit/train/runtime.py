@@ -13,6 +13,8 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from growkit.errors import EngineError
 from growkit.train.optimizers import OptimizersGiven, SchedulerGiven, named_optimizers, named_schedulers
+from growkit.train.ranks import Ranks
+from growkit.train.sharding import Shard, Sharding
 
 Follower = nn.Module | MutableMapping[str, torch.Tensor]
 
@@ -24,6 +26,8 @@ class Runtime:
     wrap: model -> module that is called in training (DistributedDataParallel, torch.compile). It must
         hold the model's own parameters. It is called again after every change of the model.
     unwrap: called with the old wrapper before it is let go, where letting it go is not enough.
+    shard: applies FSDP2 to the model in place (`torch.distributed.fsdp.fully_shard`), in place of `wrap`.
+        While the model changes it is whole again on every rank, and a new instance.
     schedulers: LR schedulers, or functions optimizer -> scheduler; each is stepped once per step of its optimizer.
         Functions for one of several optimizers come in a dict: its name -> a list of them.
     followers: modules or mappings of tensors that services change along with the model (EMA copies).
@@ -39,6 +43,7 @@ class Runtime:
         device: torch.device | str | None = None,
         wrap: Callable[[nn.Module], nn.Module] | None = None,
         unwrap: Callable[[nn.Module], object] | None = None,
+        shard: Shard | None = None,
         schedulers: Sequence[SchedulerGiven] | Mapping[str, Sequence[SchedulerGiven]] = (),
         followers: Sequence[Follower] = (),
     ):
@@ -48,6 +53,11 @@ class Runtime:
         """Of each optimizer, by its name."""
         self.optimizers: dict[str, Optimizer] = {}
         """By name, in the order in which they were given."""
+        self.ranks = Ranks()
+        """The processes that train together."""
+        if shard is not None and (wrap is not None or unwrap is not None):
+            raise EngineError("both shard and wrap", "one of them", "wrap inside of the function shard, or do not shard")
+        self._sharding = None if shard is None else Sharding(shard)
         self._wrap, self._unwrap = wrap, unwrap
         self._schedulers_given = schedulers
         self._model: nn.Module | None = None
@@ -83,6 +93,11 @@ class Runtime:
     def optimizer(self) -> Optimizer:
         """The only optimizer."""
         return self.optimizers[self.only_name]
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether the model is in shards while it trains; `drop_wrapper`, on all ranks, makes it whole."""
+        return self._sharding is not None
 
     def check_updates(self, updates: Mapping[str, object]) -> None:
         """Whether the engine would accept these config updates: for services that change the model before it can.
@@ -140,17 +155,22 @@ class Runtime:
             return
         if self._unwrap is not None:
             self._unwrap(self._wrapped)
+        if self._sharding is not None:
+            self._model = self._sharding.gather(self.model, self.optimizers.values())
         self._wrapped = None
         gc.collect()  # DistributedDataParallel sits in reference cycles, and its reducer holds the old parameters
 
     def ensure_wrapped(self) -> None:
         """Wraps the model again if a service dropped the wrapper and then changed nothing."""
-        if self._wrap is not None and self._wrapped is None:
+        if self._wrapped is None:
             self.rebuild()
 
     def rebuild(self) -> None:
         """Drops the wrapper and wraps the model as it is now."""
         self.drop_wrapper()
+        if self._sharding is not None:
+            self._sharding.shard(self.model, self.optimizers.values())
+            self._wrapped = self.model
         if self._wrap is None:
             return
         wrapped = self._wrap(self.model)
@@ -168,6 +188,18 @@ class Runtime:
                 "wrap the model itself, without a deepcopy",
             )
         self._wrapped = wrapped
+
+    def share(self) -> None:
+        """Gives every rank the weights, buffers and optimizer state of rank 0."""
+        slots = [
+            value
+            for optimizer in self.optimizers.values()
+            for parameters in (group["params"] for group in optimizer.param_groups)
+            for parameter in parameters
+            for value in optimizer.state.get(parameter, {}).values()
+            if isinstance(value, torch.Tensor)
+        ]
+        self.ranks.broadcast([*self.model.parameters(), *self.model.buffers(), *slots])
 
     def clear_gradients(self) -> None:
         """No gradient of model or optimizers stays alive."""

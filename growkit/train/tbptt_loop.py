@@ -37,6 +37,7 @@ class TbpttLoop:
         """One outcome for each split, from `progress.split` on."""
         state, settings = self._state, self._state.settings
         splits = self._splits(batch)
+        state.runtime.ranks.agree(f"step {state.progress.step}", f"{len(splits)} splits")
         if state.progress.split == 0:
             self._start(batch)
         for split in splits[state.progress.split :]:

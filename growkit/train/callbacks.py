@@ -68,9 +68,9 @@ def _run(
     state: RunState, calls: Sequence[SignatureCall], offered: Callable[[], Mapping[str, object]], what: str
 ) -> None:
     state.runtime.clear_gradients()
-    for call in calls or [lambda offered: None]:
+    for call in calls or (None,):
         try:
-            returned = call(offered())
+            returned = None if call is None else call(offered())
         except Exception as error:
             state.runtime.ranks.agree(_point(state, what), f"it raised {type(error).__name__}: {error}")
             raise

@@ -56,7 +56,9 @@ class Runtime:
         self.ranks = Ranks()
         """The processes that train together."""
         if shard is not None and (wrap is not None or unwrap is not None):
-            raise EngineError("both shard and wrap", "one of them", "wrap inside of the function shard, or do not shard")
+            raise EngineError(
+                "both shard and wrap", "one of them", "wrap inside of the function shard, or do not shard"
+            )
         self._sharding = None if shard is None else Sharding(shard)
         self._wrap, self._unwrap = wrap, unwrap
         self._schedulers_given = schedulers

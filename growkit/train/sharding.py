@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
 from growkit.errors import EngineError
@@ -39,7 +38,7 @@ class Sharding:
         self._structure = _without_values(model)
         self._shard(model)
         after = dict(model.named_parameters())
-        if list(before) != list(after) or not any(isinstance(parameter, DTensor) for parameter in after.values()):
+        if list(before) != list(after) or not any(_is_sharded(parameter) for parameter in after.values()):
             raise EngineError(
                 "a function `shard` that left no sharded parameters under the model's names",
                 "a function that applies torch.distributed.fsdp.fully_shard to the model in place",
@@ -66,9 +65,13 @@ class Sharding:
         return plain
 
 
-def whole_tensor(tensor: torch.Tensor) -> torch.Tensor:
+def whole_tensor(tensor: Any) -> torch.Tensor:
     """The full tensor of a shard, on every rank; a plain tensor itself. All ranks have to take part."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return tensor.full_tensor() if _is_sharded(tensor) else tensor
+
+
+def _is_sharded(tensor: Any) -> bool:
+    return hasattr(tensor, "full_tensor")
 
 
 def _whole_parameter(parameter: nn.Parameter) -> nn.Parameter:
@@ -86,15 +89,17 @@ def _without_values(model: nn.Module) -> nn.Module:
     return copy.deepcopy(model, memo)
 
 
-def _sharded_like(value: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
-    if isinstance(parameter, DTensor) and value.shape == parameter.shape:
+def _sharded_like(value: torch.Tensor, parameter: Any) -> torch.Tensor:
+    if value.shape == parameter.shape:
+        from torch.distributed.tensor import distribute_tensor  # It takes long to import, and numpy along.
+
         return distribute_tensor(value.to(parameter.device), parameter.device_mesh, parameter.placements)
     return value
 
 
 def _replace(
     optimizers: Iterable[Optimizer],
-    successors: Mapping[nn.Parameter, nn.Parameter],
+    successors: Mapping[Any, nn.Parameter],
     convert: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
 ) -> None:
     """Lets optimizers hold other parameters in the place of theirs, with the tensors of their state converted."""

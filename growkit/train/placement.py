@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 
+from growkit.train.containers import children, rebuilt
+
 
 def moved(value: Any, device: torch.device | None) -> Any:
-    """The same structure with its tensors on the device; the value itself for None."""
+    """The same structure with its tensors on the device, and with what else has a method `to`; the value for None."""
     if device is None:
         return value
     if isinstance(value, torch.Tensor):
         return value.to(device, non_blocking=True)
-    if isinstance(value, Mapping):
-        return {key: moved(item, device) for key, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(moved(item, device) for item in value))
-    if isinstance(value, list | tuple):
-        return type(value)(moved(item, device) for item in value)
+    inner = children(value)
+    if inner is not None:
+        return rebuilt(value, [moved(item, device) for _, item in inner])
     return value.to(device) if callable(getattr(value, "to", None)) else value

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tests.end_to_end.faults_of_corrections import CORRECTIONS
 from tests.end_to_end.faults_of_discovery import DISCOVERY
+from tests.end_to_end.faults_of_training import TRAINING
 
 
 @dataclass(frozen=True)
@@ -290,6 +291,6 @@ _TABLE: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
 
 FAULTS = tuple(
     Fault(name, file, old, new, tests)
-    for (file, tests), edits in (_TABLE | DISCOVERY | CORRECTIONS).items()
+    for (file, tests), edits in (_TABLE | DISCOVERY | CORRECTIONS | TRAINING).items()
     for name, (old, new) in edits.items()
 )

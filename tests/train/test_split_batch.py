@@ -199,6 +199,10 @@ def test_splits_of_a_packed_sequence_hold_the_rows_that_go_on(lengths: list[int]
         rows = [row for row, length in enumerate(lengths) if length > split.start]
         expected = [padded[row, split.start : min(lengths[row], split.start + split.length)] for row in rows]
         assert sizes.tolist() == [len(row) for row in expected]
+        if not is_sorted:
+            assert piece.sorted_indices is not None
+            assert piece.unsorted_indices is not None
+            assert piece.sorted_indices[piece.unsorted_indices].tolist() == list(range(len(rows)))
         assert all(torch.equal(unpacked[i, : len(row)], row) for i, row in enumerate(expected))
         assert split.weight == pytest.approx(sum(map(len, expected)) / sum(lengths), abs=1e-15)
     assert sum(split.weight for split in splits) == pytest.approx(1.0, abs=1e-15)

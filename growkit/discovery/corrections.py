@@ -59,6 +59,8 @@ def corrections(
             exact = {symbol: float(power) for symbol, power in powers.items()}
             # a factor of one axis may not be put on an occurrence of another, which grows on its own
             if isinstance(at, str):
+                if any(one.target == at for one in found[serial]):  # given to several ops, it takes the factor once
+                    continue
                 correction = Correction(at, where, **exact, value=scaling.floats.value(at))
             else:
                 correction = Correction(at if mine else None, where, **exact)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from growkit.axes.expressions import Role
 from growkit.axes.node import Node
 from growkit.discovery.call import Nature
 from growkit.discovery.graph import PARTIAL, WHOLE, Graph
@@ -202,6 +203,9 @@ class Cuts:
         held = list(graph.of_axis(value, serial))
         mine = {id(node) for node in nodes}
         chosen = [node for node in held if id(node) in mine] or (held if len(held) == 1 and not parts else [])
+        dims = [[node for node in chosen if any(node is one for one in dim)] for dim in graph.leaves(value)]
+        if sum(map(bool, dims)) > 1:  # a square weight: one side of it is scaled
+            chosen = max(dims, key=lambda dim: any(Role.PRODUCES in node.roles for node in dim))
         if chosen:
             leaves = tuple(Leaf(value, node) for node in chosen)
             yield Cut(leaves, frozenset(ops), tuple(scaled) if parts else (*scaled, value), tuple(parts))

@@ -65,6 +65,31 @@ class LayerNormByHand(nn.Module):
         return self.weight * (x / torch.sqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)) + self.bias
 
 
+class _Given(nn.Module):
+    """An RMS norm that is given its eps, the gain first."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Tensor, eps: float) -> Tensor:
+        return self.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)
+
+
+class OneEps(nn.Module):
+    """One eps for two norms, and a weight that reads the stream and writes it."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.enter, self.square, self.leave = nn.Linear(5, width), nn.Linear(width, width), nn.Linear(width, 3)
+        self.first, self.second, self.eps = _Given(width), _Given(width), 1e-2
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.enter(x)
+        x = x + self.square(self.first(x, self.eps))
+        return self.leave(self.second(x, self.eps))
+
+
 def norm(kind: str, width: int) -> nn.Module:
     """A norm by the name of its writing."""
     match kind:

@@ -16,7 +16,7 @@ from growkit.growth.resolve import resolve
 from growkit.growth.verify import verify
 from growkit.maps.axis_map import NEW
 from growkit.testing import randomise
-from tests.end_to_end.corrected import LAYER, RMS, Attention, PreNorm, TiedHead, batch, frames, tokens
+from tests.end_to_end.corrected import LAYER, RMS, Attention, OneEps, PreNorm, TiedHead, batch, frames, tokens
 
 STREAM, TABLE, HEAD = "enter.weight[0]", "embedding.weight[1]", "dim"
 
@@ -152,3 +152,10 @@ def test_what_no_parameter_can_take_is_refused(kind: str, method: str) -> None:
     with pytest.raises(GrowkitError):
         make_plan(table, {STREAM: 5}, method=method)
     make_plan(table, {STREAM: 6}, method="copy")
+
+
+@pytest.mark.parametrize(("method", "new"), [("zero_pad", 8), ("zero_pad", 7), ("isometric", 9)])
+def test_one_eps_and_one_side_of_a_square_weight_take_their_factor_once(method: str, new: int) -> None:
+    assert_laws(OneEps(4), frames(), STREAM, new, method)
+    plan = make_plan(discover(OneEps(4).double(), frames()), {STREAM: new}, method=method)
+    assert [(step.path, step.new) for step in plan.floats] == [("eps", pytest.approx(1e-2 * 4 / new))]

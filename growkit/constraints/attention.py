@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isclose
+
 from growkit.constraints.activation import unscaled_units
 from growkit.constraints.constraint import Constraint, Refusal, never
 from growkit.maps.axis_map import AxisMap
@@ -22,11 +24,23 @@ def silent_units(axis_map: AxisMap) -> Refusal | None:
     return None
 
 
+def silent_part(axis_map: AxisMap) -> Refusal | None:
+    """As `silent_units`, of a part of what is summed over: the others do not grow, so no factor can be taken out."""
+    if refusal := silent_units(axis_map):
+        return refusal
+    if axis_map.energy is None or not isclose(axis_map.energy, 1.0, rel_tol=1e-12):
+        return Refusal(
+            "products over other axes are added to those over its units, which are not to add more", "new units"
+        )
+    return None
+
+
 CONSTRAINTS: dict[str, Constraint] = {
     # each head attends on its own, so copies and new heads do not disturb the others; of a head that is zero,
     # queries and keys would have no gradient for ever, each being the other's factor
     "per_head": unscaled_units,
     "contracted_queries": silent_units,
+    "contracted_part": silent_part,
     "contracted_activations": never("two activations are contracted over it, so copies would count twice in the sum"),
     "softmax": never("a softmax runs over it, so every new unit would take from the old ones"),
     "size_as_number": never("its size enters the computation as a number, such as the temperature 1/sqrt(size)"),

@@ -80,7 +80,7 @@ class Cuts:
     def silencing(self, value: Value, serial: int) -> tuple[Leaf, ...]:
         """Occurrences of the axis in parameters which, zero in new units, make these zero in `value`."""
         nodes = tuple(self.graph.of_axis(value, serial))
-        return next((cut.leaves for cut in self._ways(value, serial, nodes) if cut.leaves), ())
+        return next((cut.leaves for cut in _Silences(self.graph)._ways(value, serial, nodes) if cut.leaves), ())
 
     def _alone(self, cut: Cut, reader: int) -> bool:
         """Whether all that reads the scaled values lies on the way."""
@@ -133,7 +133,8 @@ class Cuts:
         elif op.name in _LINEAR or _keeps_factors(op):
             yield from self._ways(arguments["self"], serial, self._moved(arguments["self"], serial, nodes))
         elif op.name in ("add", "sub", "cat", "stack"):
-            terms = arguments["tensors"] if op.name in ("cat", "stack") else (arguments["self"], arguments["other"])
+            side_by_side = op.name in ("cat", "stack")
+            terms = self._beside(op, serial) if side_by_side else (arguments["self"], arguments["other"])
             yield from self._all(value, terms, serial, nodes)
         elif op.name in ("mul", "div"):
             yield from self._product(arguments["self"], arguments["other"], op.name == "div", serial, nodes)
@@ -151,6 +152,11 @@ class Cuts:
         elif op.name in _NORMS and isinstance(arguments.get("weight"), Value):
             held = [x for x in (arguments["weight"], arguments.get("bias")) if isinstance(x, Value)]
             yield from self._all(value, held, serial, nodes)
+
+    def _beside(self, op: Op, serial: int) -> Sequence[object]:
+        """Which of the tensors that lie side by side are scaled."""
+        terms: Sequence[object] = op.arguments["tensors"]
+        return terms
 
     def _all(self, value: Value, terms: Sequence[object], serial: int, nodes: tuple[Node, ...]) -> Iterator[Cut]:
         """Every term of a value scaled."""
@@ -234,6 +240,14 @@ class Cuts:
     def _at(self, value: Value, serial: int, places: list[int]) -> tuple[Node, ...]:
         theirs = list(self.graph.of_axis(value, serial))
         return tuple(theirs[place] for place in places if place < len(theirs))
+
+
+class _Silences(Cuts):
+    """What lies beside units that are zero need not be zero."""
+
+    def _beside(self, op: Op, serial: int) -> Sequence[object]:
+        held = [x for x in op.values() if any(True for _ in self.graph.of_axis(x, serial))]
+        return held or super()._beside(op, serial)
 
 
 def _keeps_factors(op: Op) -> bool:

@@ -207,11 +207,14 @@ class Scaling:
     def _products_over(self, number: int, op: Op, left: Value, right: Value, over: list[Node]) -> Factor:
         """The factor of a sum of products of activations, and which of both is silent in new units."""
         factor = self._spread("energy", over)
+        # a temperature of its own is not known of parts that grow by themselves
+        tempered = op.name in _KERNELS and op.arguments.get("scale") is None
         whole = [leaf for node in over for leaf in leaf_nodes(self.graph.axes, node)]
         for serial in dict.fromkeys(self.graph.serial(node) for node in whole if self.graph.axes.named([node])):
             sides = [self.cuts.silencing(value, serial) for value in (left, right)]
-            known = factor is not None and any(sides) and not set(sides[0]) & set(sides[1])
-            better = "contracted_queries" if known else None
+            known = any(sides) and not set(sides[0]) & set(sides[1])
+            kind = "contracted_queries" if factor is not None else None if tempered else "contracted_part"
+            better = kind if known else None
             self._statistics.say("contracted_activations", op.where, [self.graph.axes.nodes[serial]], better)
             self.silent[serial] += sides[0] or sides[1]
         return factor or _NONE

@@ -18,6 +18,7 @@ from growkit.discovery.stacks import PICKED
 from growkit.discovery.trace import Tracer
 
 _LOOKED_UP = {"lookup", f"lookup{BESIDE_OTHERS}"}
+_CONTRACTED = {"contracted_activations", "contracted_queries", "contracted_part"}
 _OF_CHANNELS = {"batch_norm", "depthwise_conv", "grouped_conv", "group_norm", "norm_groups"}
 _TIED = Lock(
     "one tensor produces and consumes it, and what it reads there is scaled by no parameter of this reading alone",
@@ -159,7 +160,7 @@ def _kind(
         return "fixed"
     if head:
         return "heads"
-    if (beside_head and Role.CONSUMES in roles) or passages & {"contracted_activations", "contracted_queries"}:
+    if (beside_head and Role.CONSUMES in roles) or passages & _CONTRACTED:
         return "head_dim"
     if "residual" in passages:
         return "stream"

@@ -10,6 +10,7 @@ def test_what_is_admitted() -> None:
     assert {kind: admitted(constraint) for kind, constraint in CONSTRAINTS.items()} == {
         "per_head": UNSCALED,
         "contracted_queries": {"x2", "fresh", "fresh first", "scaled alike"},
+        "contracted_part": {"fresh", "fresh first"},
         "contracted_activations": set(),
         "softmax": set(),
         "size_as_number": set(),

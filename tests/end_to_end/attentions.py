@@ -194,6 +194,27 @@ class Interleaved(Around):
         return torch.cat([x * angles.cos() + torch.cat([-second, first], -1) * angles.sin(), kept], -1)
 
 
+class Latent(Interleaved):
+    """DeepSeek: queries and keys of a part from a small rank, and of a turned part, in keys one for all heads."""
+
+    def build(self, width: int) -> None:
+        super().build(width)
+        self.kept, rank = self.dim - self.turned, self.dim + 1
+        self.qkv = None
+        self.q = nn.Linear(width, self.heads * self.dim)
+        self.low = nn.Linear(width, rank + self.turned)
+        self.norm = nn.RMSNorm(rank, eps=1e-6)
+        self.high = nn.Linear(rank, self.heads * (self.kept + self.dim))
+
+    def attend(self, x: Tensor) -> Tensor:
+        q = self.split(self.q(x))
+        low, k = self.low(x).split([self.norm.normalized_shape[0], self.turned], -1)
+        kept, v = self.split(self.high(self.norm(low))).split([self.kept, self.dim], -1)
+        k = self.turn(k[:, None]).expand(-1, self.heads, -1, -1)
+        q = torch.cat([q[..., : self.kept], self.turn(q[..., self.kept :])], -1)
+        return F.scaled_dot_product_attention(q, torch.cat([kept, k], -1), v, scale=self.scale)
+
+
 class Grouped(Around):
     """Llama: fewer key heads than query heads, in the kernel."""
 

@@ -28,6 +28,15 @@ DISCOVERY: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
     ("discovery/given_numbers.py", "discovery/test_given_numbers.py"): {
         "temperature of keys that lie across": ("if self._queries is None and powers", "if powers"),
     },
+    ("discovery/scaling.py", "end_to_end/test_attention_grows.py"): {
+        "temperature of parts forgotten": ("else None if tempered else", "else"),
+    },
+    ("constraints/attention.py", "constraints/test_attention.py"): {
+        "copies of a part of what is summed over": (
+            "axis_map.energy is None or not isclose(axis_map.energy, 1.0, rel_tol=1e-12)",
+            "False",
+        ),
+    },
     ("discovery/cuts.py", "end_to_end/test_attention_grows.py"): {
         "biases of keys scaled with those of queries": ("if of is not None and not same and", "if of is None and"),
     },

@@ -60,6 +60,13 @@ KINDS: dict[str, dict[str, str]] = {
         "qkv.weight": "(heads [e|e|p|e|e|p|v]):produces stream:consumes",
         "out.weight": "stream:produces (heads v):consumes",
     },
+    "Latent": {
+        "q.weight": "(heads [p|e|e]):produces stream:consumes",
+        "low.weight": "[rank|e|e]:produces stream:consumes",
+        "norm.weight": "rank:gain",
+        "high.weight": "(heads [p|v]):produces rank:consumes",
+        "out.weight": "stream:produces (heads v):consumes",
+    },
     "Grouped": GROUPED,
     "Repeated": GROUPED,
     "OneProjection": {
@@ -174,6 +181,31 @@ def test_dims_of_heads_behind_a_norm_of_queries_grow_by_copies_only() -> None:
     assert axis.kind == "head_dim"
     assert {method for words in axis.admits for method in ("fresh", "zero_pad", "mean_pad") if method in words} == set()
     assert axis.admits
+
+
+@pytest.mark.parametrize("sizes", [DIFFERENT, EQUAL])
+@pytest.mark.parametrize("kind", ["Interleaved", "Latent"])
+def test_dims_beside_turned_ones_grow_by_zero_queries(kind: str, sizes: dict[str, int]) -> None:
+    """Their share of the scores is not to grow, as it would by copies: those of the turned ones stay as they are."""
+    model = built(kind, sizes)
+    table = gk.discover(model, X)
+    named = agree(table, KINDS[kind])
+    kept = table.by_name[named["p"]]
+    assert (kept.kind, kept.admits) == ("head_dim", ("any size (fresh, isometric)",))
+    wanted = {named[label]: table.sizes[named[label]] + 1 for label in ("p", "v")}
+    grown = Sweep(model, X)
+    grown.grow(wanted)
+    grown.grow({**wanted, named["e"]: table.sizes[named["e"]] + 2, named["v"]: table.sizes[named["v"]] + 5})
+    assert [(attempt.outcome, attempt.reason) for attempt in grown.attempts] == [("exact", "")] * 2
+
+
+@pytest.mark.parametrize("kind", ["Interleaved", "Latent"])
+def test_dims_beside_turned_ones_do_not_grow_with_a_temperature_of_the_kernel(kind: str) -> None:
+    model = built(kind, DIFFERENT)
+    model.scale = None
+    table = gk.discover(model, X)
+    named = agree(table, KINDS[kind])
+    assert "two activations" in " ".join(lock.reason for lock in table.by_name[named["p"]].locks)
 
 
 @pytest.mark.slow

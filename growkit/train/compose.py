@@ -54,24 +54,29 @@ def compose(
     state.check_chain = _chain_check(state.settings, named, yields=yields)
     state.check_chain(state.settings)
 
+    def add(loop: Loop, asked_by: str) -> Loop:
+        state.asked_by[type(loop).__name__] = asked_by
+        return loop
+
     steps = OptimizerSteps(state)
-    inner: Loop
     if flow is not None:
-        inner = flow(state, call, steps)
+        inner = add(flow(state, call, steps), "Engine(flow=...)")
     elif yields:
-        inner = YieldingFlow(state, call, steps)
+        inner = add(YieldingFlow(state, call, steps), "train_step yields")
     elif "flow" in named:
-        inner = ManualFlow(state, call, steps)
-    elif len(state.runtime.optimizers) > 1:
-        inner = OptimizerLoop(state, AutomaticFlow(state, call, steps))
+        inner = add(ManualFlow(state, call, steps), "train_step names `flow`")
     else:
-        inner = AutomaticFlow(state, call, steps)
+        automatic = AutomaticFlow(state, call, steps)
+        inner = add(automatic, "train_step returns a loss")
+        if len(state.runtime.optimizers) > 1:
+            inner = add(OptimizerLoop(state, automatic), "several optimizers, and train_step names `optimizer`")
     if "data_iter" in named:
-        inner = PullingLoop(state, inner)
+        inner = add(PullingLoop(state, inner), "train_step names `data_iter`")
     if _splits(state.settings):
-        inner = TbpttLoop(state, inner)
+        splits = "truncated_bptt_steps" if state.settings.truncated_bptt_steps else "carry_over_batches"
+        inner = add(TbpttLoop(state, inner), f"Settings({splits}=...)")
     for make in reversed(loops):
-        inner = make(state, inner)
+        inner = add(make(state, inner), "Engine(loops=[...])")
     return FitLoop(state, EpochLoop(state, inner, callbacks), evaluation)
 
 
@@ -152,12 +157,3 @@ def _chain_check(given: Settings, named: Collection[str], *, yields: bool) -> Ca
             )
 
     return check
-
-
-def chain_text(loop: object) -> str:
-    """The names of a loop and all loops inside it: `FitLoop -> EpochLoop -> AutomaticFlow`."""
-    names = []
-    while loop is not None:
-        names.append(type(loop).__name__)
-        loop = getattr(loop, "inner", None)
-    return " -> ".join(names)

@@ -13,9 +13,10 @@ from torch.optim import Optimizer
 from growkit.errors import EngineError
 from growkit.train.arguments import SignatureCall
 from growkit.train.callbacks import Callbacks
-from growkit.train.compose import MakeFlow, MakeLoop, chain_text, compose
+from growkit.train.compose import MakeFlow, MakeLoop, compose
 from growkit.train.data_source import DataSource, TrainData
 from growkit.train.evaluation import EvalStep, Evaluation
+from growkit.train.explain import explanation
 from growkit.train.feed import Feed
 from growkit.train.learning_rate import check_learning_rate, set_learning_rate
 from growkit.train.metrics import Metrics, Row
@@ -217,8 +218,8 @@ class Engine:
         return self._evaluation.run(data, step)
 
     def explain(self) -> None:
-        """Prints the loops of this run, from the outermost to the innermost."""
-        print(chain_text(self._loop))
+        """Prints the loops of this run, from the outermost on, what asked for each, and the settings that shape it."""
+        print(explanation(self._loop, self._state.settings, self._state.asked_by))
 
 
 def _check_collections(callbacks: object, epoch_callbacks: object, services: object) -> None:

@@ -56,6 +56,8 @@ class RunState:
     """Whether an eval step and eval data were given."""
     check_chain: Callable[[Settings], None] = lambda settings: None
     """Raises for settings that the chain of loops cannot run."""
+    asked_by: dict[str, str] = field(default_factory=dict)
+    """The feature that asked for a loop, by the name of its class; of those that not every run has."""
     hooks: Hooks = field(default_factory=lambda: Hooks((), ()))
     """Callbacks that only look."""
     when_model_changes: list[Callable[[], None]] = field(default_factory=list)

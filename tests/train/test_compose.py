@@ -8,7 +8,7 @@ from torch import nn
 
 from growkit.errors import EngineError, GrowkitError
 from growkit.train import Settings
-from growkit.train.compose import chain_text
+from growkit.train.explain import chain_text
 from growkit.train.flow_automatic import AutomaticFlow
 from growkit.train.loop import only_outcome
 

@@ -272,15 +272,14 @@ _TABLE: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
     ("train/learning_rate.py", "train/test_learning_rate.py"): {
         "learning rate not applied": ('_set(group, "lr", rate)', _NOTHING),
     },
+    ("train/window.py", "train/test_flow_automatic.py"): {
+        "accumulation not divided": ("part if self.length == 1 else part / self.length", "part"),
+    },
     ("train/flow_automatic.py", "train/test_flow_automatic.py"): {
-        "accumulation not divided": (
-            "outcome.loss if window.length == 1 else outcome.loss / window.length",
-            "outcome.loss",
-        ),
-        "optimizer steps inside a window": ("        if window.last:", "        if window:"),
+        "optimizer steps inside a window": ("stepped = window.last and ", "stepped = "),
     },
     ("train/callbacks.py", "train/test_callbacks.py"): {
-        "callback called twice": ("in calls:", "in [*calls, *calls]:"),
+        "callback called twice": ("in calls or (None,):", "in [*calls, *calls] or (None,):"),
     },
     ("integrations/engine.py", "integrations/test_engine.py"): {
         "growth of one name done twice": ("        if name in self.done:", "        if False:"),

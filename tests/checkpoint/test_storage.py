@@ -65,6 +65,13 @@ def test_views_of_different_dtypes_share_their_memory_again() -> None:
     assert after_view.tolist()[1] == view.tolist()[1]
 
 
+def test_views_whose_memory_begins_where_no_entry_of_another_dtype_does_find_their_entries() -> None:
+    numbers = torch.arange(6.0)
+    views = [numbers[1:], numbers[2:4].view(torch.float64)]  # from bytes 4 and 8 on
+    after = round_trip(*views)
+    assert [bits(tensor) for tensor in after] == [bits(tensor) for tensor in views]
+
+
 def test_of_a_large_memory_only_the_part_that_is_seen_is_stored() -> None:
     buffer = torch.zeros(1000)
     _, stored = pack([("a", buffer[500:510]), ("b", buffer[505:520])])

@@ -75,10 +75,13 @@ CONSTRAINTS: dict[str, Constraint] = {
     "mean_square": even_squares,
     "sum": even_sum,
     "reduce:mean": uniform_copies,
+    "reduce:variance": uniform_copies,
     "reduce:amax": plain_copies,
     "reduce:amin": plain_copies,
-    "reduce:std": never("a variance is taken over it, of which copies change the divisor, the number of units less 1"),
-    "reduce:var": never("a variance is taken over it, of which copies change the divisor, the number of units less 1"),
+    **dict.fromkeys(
+        ("reduce:std", "reduce:var", "reduce:std_mean", "reduce:var_mean"),
+        never("a variance is taken over it, of which copies change the divisor, the number of units less 1"),
+    ),
     "reduce:argmax": never("the number of its largest unit is taken, which new units would change"),
     "reduce:argmin": never("the number of its smallest unit is taken, which new units would change"),
     # of each unit alone on its way to a sum, or of all units at once

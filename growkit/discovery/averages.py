@@ -13,6 +13,7 @@ from typing import Any
 
 from growkit.axes.axis import Passage
 from growkit.axes.expressions import Role
+from growkit.axes.node import Node
 from growkit.discovery.call import Nature
 from growkit.discovery.graph import PARTIAL, WHOLE, Graph
 from growkit.discovery.identity import Op, Value
@@ -40,12 +41,15 @@ def note_averages(graph: Graph) -> None:
     for serial, found in shared.items():
         if found.named and any(p.kind in ("layer_norm", "mean_square") for p in found.passages):
             try:
-                centred = _Walk(graph, serial).centred
+                walk = _Walk(graph, serial)
             except _Lost as place:
                 found.passages[Passage("uncentred", str(place))] = None
             else:
-                if centred:
+                if walk.centred:
                     found.passages[Passage("centred", "")] = None
+                    for leaf, state in walk.added.items():
+                        if state is _State.ZERO:  # a norm that is written out: nothing else tells its bias
+                            leaf.roles = {Role.BIAS: None}
 
 
 class _Walk:
@@ -55,6 +59,8 @@ class _Walk:
         self.graph, self.serial = graph, serial
         self.centred = False
         """Whether some norm takes the mean away."""
+        self.added: dict[Node, _State] = {}
+        """Occurrences in parameters that are added to activations, and what new units hold there."""
         self._states: dict[Value, _State] = {}
         for number, op in enumerate(graph.ops):
             holding = [value for value in dict.fromkeys(op.values()) if self._holds(value)]
@@ -144,8 +150,10 @@ class _Walk:
             if self._state(second, op) is state:
                 return state
         else:
-            roles = {role for leaf in self.graph.of_axis(second, self.serial) for role in leaf.roles}
-            if roles == ({Role.PRODUCES} if state is _State.MEAN else {Role.BIAS}):
+            leaves = list(self.graph.of_axis(second, self.serial))
+            roles = {role for leaf in leaves for role in leaf.roles}
+            same = all(self.added.setdefault(leaf, state) is state for leaf in leaves)
+            if same and roles in ({Role.PRODUCES}, {Role.BIAS} if state is _State.ZERO else {Role.PRODUCES}):
                 return state
         raise _Lost(op.where)
 

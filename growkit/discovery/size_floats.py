@@ -7,6 +7,7 @@ use of it is a use of the size as a number.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -96,15 +97,18 @@ def _times(powers: Powers, by: float) -> Powers:
 
 @contextmanager
 def followed_square_roots(root: Callable[[Any], Any]) -> Iterator[None]:
-    """Inside, `math.sqrt` gives what `root` gives, unless that is None."""
+    """Inside, `math.sqrt` gives what `root` gives, unless that is None; also where it was imported by its name."""
     own = math.sqrt
+    holders = [m.__dict__ for m in list(sys.modules.values()) if getattr(m, "__dict__", {}).get("sqrt") is own]
 
     def sqrt(value: Any, /) -> Any:
         found = root(value)
         return own(value) if found is None else found
 
-    math.sqrt = sqrt
+    for names in holders:
+        names["sqrt"] = sqrt
     try:
         yield
     finally:
-        math.sqrt = own
+        for names in holders:
+            names["sqrt"] = own

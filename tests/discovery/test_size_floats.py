@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from math import sqrt
 from typing import Any
 
 import pytest
@@ -51,4 +52,5 @@ def test_square_roots_are_followed_inside_only() -> None:
     own = math.sqrt
     with followed_square_roots(lambda x: "root" if x == 9 else None):
         assert (math.sqrt(9), math.sqrt(4)) == ("root", 2.0)
-    assert math.sqrt is own
+        assert sqrt(9) == "root", "by the name of this module"
+    assert math.sqrt is sqrt is own

@@ -37,6 +37,9 @@ DISCOVERY: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
             "False",
         ),
     },
+    ("discovery/averages.py", "discovery/test_averages.py"): {
+        "one parameter a bias before a norm and behind it": ("if same and roles in", "if roles in"),
+    },
     ("discovery/cuts.py", "end_to_end/test_attention_grows.py"): {
         "biases of keys scaled with those of queries": ("if of is not None and not same and", "if of is None and"),
     },

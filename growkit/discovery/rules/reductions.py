@@ -14,12 +14,13 @@ from growkit.discovery.rules.elementwise import combine
 
 aten = torch.ops.aten
 _LINEAR = {"sum", "mean"}
-_COUNTING = {"sum", "prod", "var", "std", "var_mean", "logsumexp", "linalg_vector_norm"}
+_VARIANCES = {"var", "std", "var_mean", "std_mean"}
+_COUNTING = _VARIANCES | {"sum", "prod", "logsumexp", "linalg_vector_norm"}
 
 
 @register(
     aten.sum, aten.mean, aten.amax, aten.amin, aten.var, aten.std, aten.prod, aten.logsumexp, aten.linalg_vector_norm,
-    aten.all, aten.any, aten.var_mean, aten.argmax, aten.argmin, aten.max, aten.min,
+    aten.all, aten.any, aten.var_mean, aten.std_mean, aten.argmax, aten.argmin, aten.max, aten.min,
 )  # fmt: skip
 def reduce(call: Call) -> Known | list[Known]:
     """One value for all units of some dims."""
@@ -41,7 +42,7 @@ def reduce(call: Call) -> Known | list[Known]:
             if call.arguments.get("keepdim"):
                 dims.append([])
             if known.nature is Nature.ACTIVATION:
-                call.note(dim, f"reduce:{call.op}")
+                call.note(dim, "reduce:variance" if _is_biased(call) else f"reduce:{call.op}")
             elif known.nature is Nature.CONSTANT and call.op in _COUNTING and tensor.any():
                 call.note(dim, "size_as_number")  # what the forward pass makes, or a buffer, counts the units
     if known.nature is Nature.WEIGHT:
@@ -49,6 +50,12 @@ def reduce(call: Call) -> Known | list[Known]:
         dims = [call.derive((dim, TERM if call.op in _LINEAR else call.op)) if dim else [] for dim in dims]
     count = 1 if isinstance(call.result, Tensor) else len(call.result)
     return [Known(dims, known.nature)] * count
+
+
+def _is_biased(call: Call) -> bool:
+    """Whether a variance is divided by the number of units, as that of a norm, not by one less."""
+    asked = call.arguments
+    return call.op in _VARIANCES and (asked.get("correction") == 0 or asked.get("unbiased") is False)
 
 
 def _of_parameter(call: Call, known: Known, gone: Collection[int]) -> None:

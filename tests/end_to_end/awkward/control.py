@@ -198,6 +198,16 @@ def _(s: Sizes) -> tuple[nn.Module, Tensor]:
     return chain(s, lambda m, h: torch.tanh(m.gain * h / (h.std(-1, keepdim=True) + 1e-6)), s.a, gain=weight(s.a))
 
 
+@construct("LayerNorm by hand, of a variance by torch", "enter.weight[0]")
+def _(s: Sizes) -> tuple[nn.Module, Tensor]:
+    def mid(m: Small, h: Tensor) -> Tensor:
+        variance, mean = torch.var_mean(h, -1, correction=0, keepdim=True)
+        h = (h - mean) / torch.sqrt(variance + 1e-6) * m.gain
+        return h / (h.std(-1, unbiased=False, keepdim=True) + h.var(-1, correction=0, keepdim=True))
+
+    return chain(s, mid, s.a, gain=weight(s.a))
+
+
 @construct("RMSNorm by hand", "enter.weight[0]")
 def _(s: Sizes) -> tuple[nn.Module, Tensor]:
     return chain(

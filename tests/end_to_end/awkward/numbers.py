@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from math import sqrt
 from types import SimpleNamespace
 from typing import Any
 
@@ -242,6 +243,16 @@ def _(s: Sizes) -> tuple[nn.Module, Tensor]:
         lambda m, x: m.leave(torch.tanh(m.embedding(x) * math.sqrt(m.width) + m.position[: x.shape[1]])),
         embedding=nn.Embedding(9, s.a), position=weight(11, s.a), leave=nn.Linear(s.a, s.o), width=s.a,
     ), s.tokens(9)  # fmt: skip
+
+
+@construct("scores divided by a root that was imported by its name", "q.weight[0]")
+def _(s: Sizes) -> tuple[nn.Module, Tensor]:
+    def run(m: Small, x: Tensor) -> Tensor:
+        q, k = m.q(x), m.k(x)
+        return m.leave((q @ k.transpose(1, 2) * (1.0 / sqrt(q.shape[-1]))).softmax(-1) @ m.v(x))
+
+    parts = {name: nn.Linear(s.x, s.a) for name in "qkv"}
+    return Small(run, **parts, leave=nn.Linear(s.a, s.o)), s.sequence()
 
 
 @construct("half the units by a computed size", "enter.weight[0].0")

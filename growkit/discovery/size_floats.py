@@ -10,6 +10,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 Powers = tuple[tuple[Any, float], ...]
@@ -99,7 +100,9 @@ def _times(powers: Powers, by: float) -> Powers:
 def followed_square_roots(root: Callable[[Any], Any]) -> Iterator[None]:
     """Inside, `math.sqrt` gives what `root` gives, unless that is None; also where it was imported by its name."""
     own = math.sqrt
-    holders = [m.__dict__ for m in list(sys.modules.values()) if getattr(m, "__dict__", {}).get("sqrt") is own]
+    # modules of other types may be ones that are loaded when they are asked for anything
+    plain_modules = [vars(m) for m in list(sys.modules.values()) if type(m) is ModuleType]
+    holders = [names for names in plain_modules if names.get("sqrt") is own]
 
     def sqrt(value: Any, /) -> Any:
         found = root(value)

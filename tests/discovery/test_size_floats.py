@@ -1,8 +1,10 @@
 """Floats that were computed from sizes: constants times powers."""
 
 import math
+import sys
 from collections.abc import Callable
 from math import sqrt
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -54,3 +56,13 @@ def test_square_roots_are_followed_inside_only() -> None:
         assert (math.sqrt(9), math.sqrt(4)) == ("root", 2.0)
         assert sqrt(9) == "root", "by the name of this module"
     assert math.sqrt is sqrt is own
+
+
+def test_modules_that_are_loaded_when_they_are_asked_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lazy(ModuleType):
+        def __getattribute__(self, name: str) -> Any:
+            raise AssertionError(name)
+
+    monkeypatch.setitem(sys.modules, "lazy", Lazy("lazy"))
+    with followed_square_roots(lambda x: None):
+        assert math.sqrt(4) == 2.0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import gc
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +36,19 @@ from growkit.errors import InputsError
 from growkit.nn.contents import module_types
 
 
+@contextmanager
+def _all_kept() -> Iterator[None]:
+    """Inside, Python does not look for garbage in circles: what a run makes is in use until its end."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+@_all_kept()
 def discover(
     model: nn.Module,
     example_inputs: Any,

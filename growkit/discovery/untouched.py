@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import random
 import sys
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
@@ -19,6 +19,8 @@ from growkit.errors import InputsError
 from growkit.nn.places import holders_of, slots_of
 
 _TABLES = tuple(name for name, value in vars(nn.Module()).items() if isinstance(value, dict))
+_FEW_BYTES = 2**24
+"""So many bytes of parameters are copied in less time than all ops of a run are watched."""
 _WRAPPERS = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "FSDPModule"}
 
 
@@ -56,7 +58,9 @@ def untouched(model: nn.Module, watched: bool = True) -> Iterator[Originals]:
     # In eval mode torch runs whole encoder layers as one kernel, which hides what they do, and gives zeros where
     # inputs are padded, but not under every mode: outputs of two runs could not be compared.
     fast_path = torch.backends.mha.get_fastpath_enabled()
-    devices = sorted({tensor.device.index or 0 for tensor in model.parameters() if tensor.is_cuda})
+    parameters = list(model.parameters())
+    devices = sorted({tensor.device.index or 0 for tensor in parameters if tensor.is_cuda})
+    few = sum(tensor.untyped_storage().nbytes() for tensor in parameters) <= _FEW_BYTES
     with ExitStack() as restored:  # every step is taken, also after one that fails
         restored.callback(torch.backends.mha.set_fastpath_enabled, fast_path)
         restored.callback(random.setstate, random.getstate())
@@ -65,13 +69,15 @@ def untouched(model: nn.Module, watched: bool = True) -> Iterator[Originals]:
         restored.enter_context(torch.random.fork_rng(devices))
         originals = Originals(model)
         restored.callback(originals.restore)
+        if watched and few:
+            originals.keep(parameters)
         for module in model.modules():
             restored.callback(_keep_module(module))
         for _, kept in holders_of(model):
             restored.callback(_keep_object(kept))
         torch.backends.mha.set_fastpath_enabled(False)
         model.eval()
-        with _eagerly(), originals if watched else nullcontext():
+        with _eagerly(), originals if watched and not few else nullcontext():
             yield originals
 
 
@@ -116,6 +122,8 @@ def _keep_entries(*containers: Any) -> Callable[[], None]:
 
     def put_back() -> None:
         for container, entries, values in kept:
+            if not container and not entries:
+                continue
             now = container.values() if isinstance(container, dict) else ()
             same = all(map(operator.is_, container, entries)) and all(map(operator.is_, now, values))
             if same and len(container) == len(entries):
@@ -139,8 +147,11 @@ class Originals(TorchDispatchMode):
     def __init__(self, model: nn.Module):
         super().__init__()
         self._buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
-        self._parameters = {x.untyped_storage().data_ptr(): x for x in model.parameters()}
-        self._values: dict[int, Tensor] = {}
+        self._parameters: dict[int, list[Tensor]] = defaultdict(list)
+        """By the address of their storage, which cuDNN's layers make one for all of theirs."""
+        for parameter in model.parameters():
+            self._parameters[parameter.untyped_storage().data_ptr()].append(parameter)
+        self._values: dict[int, list[Tensor]] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -153,11 +164,13 @@ class Originals(TorchDispatchMode):
         for tensor in tensors:
             storage = tensor.untyped_storage().data_ptr()
             if storage in self._parameters and storage not in self._values:
-                self._values[storage] = self._parameters[storage].detach().clone()
+                self._values[storage] = [parameter.detach().clone() for parameter in self._parameters[storage]]
 
     def restore(self) -> None:
         """Writes the values back."""
-        kept = self._buffers + [(self._parameters[storage], value) for storage, value in self._values.items()]
+        kept = list(self._buffers)
+        for storage, values in self._values.items():
+            kept += zip(self._parameters[storage], values, strict=True)
         with torch.no_grad():
             for tensor, value in kept:
                 if not torch.equal(tensor, value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import warnings
 
@@ -184,3 +185,23 @@ def test_scripted_children_are_left_alone_and_locked() -> None:
 def test_what_is_no_module_is_refused(model: object) -> None:
     with pytest.raises(InputsError, match="a model of type"):
         discover(model, X)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_parameters_that_share_memory_are_put_back(few: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of recurrent layers on a GPU; few are copied before the run, of more those that an op writes."""
+    if not few:
+        monkeypatch.setattr("growkit.discovery.untouched._FEW_BYTES", 0)
+    memory = torch.arange(4.0)
+    model = nn.Module()
+    model.first, model.second = nn.Parameter(memory[:2]), nn.Parameter(memory[2:])
+    with untouched(model), torch.no_grad():
+        model.first.add_(1.0)
+        model.second.mul_(2.0)
+    assert memory.tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_garbage_is_collected_again_afterwards() -> None:
+    with pytest.raises(InputsError):
+        discover(nn.Linear(2, 3), torch.zeros(1, 5))
+    assert gc.isenabled()

@@ -119,7 +119,7 @@ def _repeated(call: Call, term: Tensor, back: int) -> bool:
     """Whether a term is the same for all units of a dim of a sum: it has none there, or is the same one many times."""
     if term.dim() < back or term.shape[-back] == 1 or term.stride(-back) == 0:
         return True
-    return not isinstance(term, nn.Parameter) and bool(term.any()) and not varies(term, back)
+    return not isinstance(term, nn.Parameter) and not varies(term, back) and bool(term.any())
 
 
 @register(aten.mul)

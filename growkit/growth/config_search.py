@@ -82,14 +82,28 @@ class _Search:
             ),
         ]
 
+    def named(self) -> State:
+        """Entries that are not set, and of whose name the model has a number, the same everywhere.
+
+        Classes compute such an entry out of others, which then explain nothing one by one.
+        """
+        numbers: dict[str, set[Any]] = {}
+        for name, value in self.kept.items():
+            if type(value) is int:
+                numbers.setdefault(name.rpartition(".")[2], set()).add(value)
+        return {path: min(numbers[str(path[-1])]) for path in self.unset() if len(numbers.get(str(path[-1]), ())) == 1}
+
+    def unset(self) -> list[Path]:
+        """Entries that are not set, or not there."""
+        found = [path for path, value in leaves(self.base) if value is None]
+        return found + [(name,) for name in self.added if name not in self.base]
+
     def options(self, found: Found) -> Iterator[tuple[Path, Any]]:
         """Entries that may explain what remains: an old size; one that is not set; one that others are multiples of."""
         yield from self.direct()
         entries = dict(leaves(self.base))
         sizes = dict.fromkeys(pair for difference in found.remaining for pair in difference.sizes)
-        unset = [path for path, value in entries.items() if value is None]
-        unset += [(name,) for name in self.added if name not in self.base]
-        for path in unset:
+        for path in self.unset():
             for kept in dict.fromkeys(kept for kept, _ in sizes):
                 if type(kept) is int:
                     yield path, kept
@@ -110,7 +124,9 @@ class _Search:
         everything: dict[Path, Any] = {}
         for path, value in self.direct():
             everything.setdefault(path, value)
-        starts: tuple[State, ...] = ({}, everything)
+        starts: list[State] = [{}, everything]
+        if named := self.named():
+            starts.insert(0, named)
         best = min((self.look(state) for state in starts), key=_remaining)
         budget = FEW if unlike(best.remaining, self.kept) else BUDGET
         for state in starts:

@@ -35,6 +35,7 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "LlamaForCausalLM": ("LlamaConfig", GQA),
     "Qwen3ForCausalLM": ("Qwen3Config", {
         **GQA, "hidden_size": 20, "head_dim": 8, "num_attention_heads": 10, "num_key_value_heads": 5}),
+    "MixtralForCausalLM": ("MixtralConfig", {**GQA, "num_local_experts": 3, "experts_implementation": "eager"}),
     "BertForMaskedLM": ("BertConfig", {
         **TEXT, "hidden_size": 12, "num_attention_heads": 3, "intermediate_size": 20}),
     "ViTForImageClassification": ("ViTConfig", {
@@ -77,6 +78,7 @@ def outputs(model: nn.Module, inputs: gk.Inputs) -> torch.Tensor:
 def assert_reloads(model: Any, inputs: gk.Inputs, before: torch.Tensor) -> None:
     """From its config, and from its config as a file holds it."""
     for config in (model.config, type(model.config).from_dict(model.config.to_dict())):
+        config._experts_implementation = getattr(model.config, "_experts_implementation", None)
         other = type(model)(config).double().eval()
         other.load_state_dict(model.state_dict(), strict=True)
         torch.testing.assert_close(outputs(other, inputs), before, rtol=0, atol=1e-12 * float(before.abs().max()))
@@ -100,6 +102,11 @@ DESCRIBED = [
     ("BertForMaskedLM", {r"output.dense.weight\[0\]": 2.0, r"query.weight\[0\].0": 2.0},
      {"hidden_size": (12, 24), "num_attention_heads": (3, 6)}),
     ("ViTForImageClassification", {r"projection.weight\[0\]": 2.0}, {"hidden_size": (12, 24), "head_dim": (None, 4)}),
+    ("ViTForImageClassification", {r"attention.\w_proj.weight\[0\].0": 2.0},
+     {"num_attention_heads": (3, 6), "head_dim": (None, 4)}),
+    ("MixtralForCausalLM", {STREAM: 2.0}, {"hidden_size": (24, 48), "head_dim": (None, 4)}),
+    ("MixtralForCausalLM", {KEYS: 2.0, QUERIES: 2.0},
+     {"num_attention_heads": (6, 24), "num_key_value_heads": (2, 4), "head_dim": (None, 4)}),
     ("WhisperModel", {r"encoder.*fc1.weight\[0\]": 1.5}, {"encoder_ffn_dim": (20, 30)}),
 ]  # fmt: skip
 

@@ -89,3 +89,16 @@ def test_entries_are_changed_in_a_copy() -> None:
 def test_leaves_are_numbers_and_what_is_not_set() -> None:
     entries = {"a": 1, "b": True, "c": "x", "d": [2.5, None], "e": None, "labels": {0: 3}}
     assert dict(leaves(entries)) == {("a",): 1, ("d", 0): 2.5, ("e",): None}
+
+
+def _heads(entries: dict[str, Any]) -> Facts:
+    """Of a class with heads of an own width, by default that of the stream divided by their number."""
+    width, heads = entries["width"], entries["heads"]
+    inner = heads * (entries["head_dim"] or width // heads)
+    return {"query": (inner, width), "head_dim": inner // heads, "scale": (inner // heads) ** -0.5}
+
+
+def test_an_entry_that_is_called_like_a_number_of_the_model_is_set() -> None:
+    base = {"width": 12, "heads": 3, "head_dim": None}
+    (found, *_) = search(base, _heads({**base, "heads": 6, "head_dim": 4}), _heads, [(3, 6)], ())
+    assert dict(found.changes) == {("heads",): 6, ("head_dim",): 4}

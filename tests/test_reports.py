@@ -74,7 +74,7 @@ REPORTS: dict[str, dict[str, tuple[str, str]]] = {
         "R079": ("ranks drift apart after unfreezing", RANKS),
         "R083": ("update counter of an average", TESTED),
         "R084": ("averaged weights written as the raw ones", CHECKPOINTS),
-        "R086": ("skipped step and loss scaling", PRECISION),
+        "R086": ("skipped step and loss scaling", TESTED),
         "R087": ("loss scale not restored", PRECISION),
         "R089": ("parametrised weights", TESTED),
         "R090": ("prefix of compiled models in keys", CHECKPOINTS),

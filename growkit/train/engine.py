@@ -96,6 +96,7 @@ class Engine:
         source = DataSource(train_data)
         source.check_batch_size(settings.batch_size)
         self.runtime.bind(_made_model(model), optimizers)
+        self.runtime.equip(precision=settings.precision, averages=settings.ema_decay is not None)
         self._state = RunState(
             runtime=self.runtime,
             settings=settings,
@@ -173,6 +174,7 @@ class Engine:
         Raises: EngineError.
         """
         _check_limits(epochs, max_steps)
+        self.runtime.check_raw("fit")
         state = self._state
         state.make_folder()
         state.watch.check_followed()
@@ -202,7 +204,9 @@ class Engine:
         optimizers = {name: type(optimizer).__name__ for name, optimizer in self.optimizers.items()}
         return f"step {self.progress.step}; settings {plain}; optimizers {optimizers}; parameters {shapes}"
 
-    def evaluate(self, data: TrainData | None = None, *, step: EvalStep | None = None) -> dict[str, float]:
+    def evaluate(
+        self, data: TrainData | None = None, *, step: EvalStep | None = None, average: bool = False
+    ) -> dict[str, float]:
         """The mean of each metric that the eval step returns over the batches of the eval data.
 
         The step returns one number, called `loss`, or a dict of numbers. If the dict holds `count`, a
@@ -212,10 +216,14 @@ class Engine:
         and of the metrics file, under `eval_<name>`, and is `metrics.evaluation` for callbacks.
 
         data, step: instead of the engine's own `eval_data` and `eval_step`.
+        average: measures the running average of the weights (`ema_decay`), under `eval_average_<name>`.
 
         Raises: EngineError, SettingsError.
         """
-        return self._evaluation.run(data, step)
+        if not average:
+            return self._evaluation.run(data, step)
+        with self.runtime.averaged():
+            return self._evaluation.run(data, step, prefix="average_")
 
     def explain(self) -> None:
         """Prints the loops of this run, from the outermost on, what asked for each, and the settings that shape it."""

@@ -56,12 +56,18 @@ class EpochLoop:
                     state.call_hooks("on_train_step_end", batch=batch, epoch=begun.epoch, step=begun.step)
 
     def _next(self, outcomes: Any) -> Outcome | None:
-        with self._state.runtime.computing():
-            return next(outcomes, None)
+        runtime = self._state.runtime
+        with runtime.computing():
+            try:
+                return next(outcomes, None)
+            finally:
+                runtime.close_unit()
 
     def _commit(self, outcome: Outcome, window: Window) -> None:
         """The unit is done: data and cursor move on before anything else is told."""
         state = self._state
+        if outcome.updates and state.settings.ema_decay is not None:
+            state.runtime.advance_averages(state.settings.ema_decay)
         if outcome.ends_batch:
             state.feed.advance(outcome.batches)
         epoch_ended = outcome.ends_batch and state.feed.exhausted

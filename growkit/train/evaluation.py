@@ -17,6 +17,7 @@ from growkit.train.data_source import DataSource, TrainData, batch_count
 from growkit.train.metrics import weighted_means
 from growkit.train.outcome import as_measurement
 from growkit.train.placement import moved
+from growkit.train.precision import autocast
 from growkit.train.run_state import OFFERED_TO_EVAL_STEP, RunState
 
 EvalStep = Callable[..., object]
@@ -44,8 +45,12 @@ class Evaluation:
         """Whether it can run without being told a step or data."""
         return self._step is not None and self._data is not None
 
-    def run(self, data: TrainData | None = None, step: EvalStep | None = None) -> dict[str, float]:
+    def run(
+        self, data: TrainData | None = None, step: EvalStep | None = None, *, prefix: str = ""
+    ) -> dict[str, float]:
         """The mean of each metric over the data; `count`, where the step returns it, summed.
+
+        prefix: of the names in rows and files.
 
         Raises: EngineError, SettingsError.
         """
@@ -62,7 +67,9 @@ class Evaluation:
         source.check_batch_size(state.settings.batch_size, needless=True)
         state.make_folder()
         measured = []
-        with state.runtime.computing(), undisturbed(state.runtime.model), torch.no_grad():
+        model = state.runtime.model
+        computing = autocast(model, state.settings.precision)
+        with state.runtime.computing(), undisturbed(model), torch.no_grad(), computing:
             batches = source.batches(epoch=state.progress.last_epoch, batch_size=state.settings.batch_size)
             with state.display.evaluation(batch_count(batches)) as batch_done:
                 for batch in batches:
@@ -73,7 +80,7 @@ class Evaluation:
                 "eval_data gave no batch", "at least one batch", "a generator can be read once only: pass a list"
             )
         results = weighted_means([one for of_rank in state.runtime.ranks.gather(measured) for one in of_rank])
-        state.log_evaluation(results)
+        state.log_evaluation({prefix + name: value for name, value in results.items()})
         return results
 
     def _call(self, step: EvalStep) -> SignatureCall:

@@ -29,7 +29,8 @@ class AutomaticFlow:
             if window.first:
                 self._steps.zero_grad(name)
             offered = state.offered_to_train_step(batch)
-            returned = self._train_step({**offered, "carry": carry, "optimizer": name})
+            with self._steps.autocast():
+                returned = self._train_step({**offered, "carry": carry, "optimizer": name})
             if returned is None and optimizer is not None:
                 yield Outcome(carry=carry)
                 return
@@ -37,7 +38,13 @@ class AutomaticFlow:
             assert result.loss is not None
             self._steps.backward(result.loss, window)
         stepped = window.last and self._steps.step(name)
-        yield Outcome(result.metrics, result.carry, {name: 1} if stepped else {}, closed=window.last)
+        yield Outcome(
+            result.metrics,
+            result.carry,
+            {name: 1} if stepped else {},
+            skipped=int(window.last and not stepped),
+            closed=window.last,
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Empty: between two units the flow holds nothing."""

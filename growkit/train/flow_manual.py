@@ -28,18 +28,21 @@ class ManualFlow:
         self._state, self._train_step, self._steps = state, train_step, steps
         self._window: Window | None = None
         self._updates: dict[str, int] = {}
+        self._skipped = 0
         self._waiting = False
 
     def run(self, batch: Any, window: Window, carry: Any = None) -> Iterator[Outcome]:
         """The outcome of the batch."""
-        self._window, self._updates = window, {}
+        self._window, self._updates, self._skipped = window, {}, 0
         try:
-            with self._steps.forward(window):
+            with self._steps.forward(window), self._steps.autocast():
                 offered = self._state.offered_to_train_step(batch)
                 result = as_step_result(self._train_step({**offered, "carry": carry, "flow": self}), needs_loss=False)
         finally:
             self._window = None
-        yield Outcome(result.metrics, result.carry, self._updates, closed=not self._waiting)
+        yield Outcome(
+            result.metrics, result.carry, self._updates, skipped=self._skipped, closed=not self._waiting
+        )
 
     @property
     def accumulates(self) -> bool:
@@ -69,7 +72,10 @@ class ManualFlow:
         if not self._open().last:
             return
         for name in self._named(optimizer):
-            self._updates[name] = self._updates.get(name, 0) + self._steps.step(name)
+            if self._steps.step(name):
+                self._updates[name] = self._updates.get(name, 0) + 1
+            else:
+                self._skipped += 1
         self._waiting = False
 
     def _named(self, optimizer: str | None) -> tuple[str, ...]:

@@ -32,12 +32,14 @@ class YieldingFlow:
         """One outcome for all that the step yields."""
         metrics: dict[str, torch.Tensor | float] = {}
         updates: dict[str, int] = {}
+        skipped = 0
         with self._steps.forward(window):
             generator = self._train_step({**self._state.offered_to_train_step(batch), "carry": carry})
             assert isinstance(generator, Generator)
             while True:
                 try:
-                    yielded = next(generator)
+                    with self._steps.autocast():
+                        yielded = next(generator)
                 except StopIteration as end:
                     returned = end.value
                     break
@@ -46,11 +48,14 @@ class YieldingFlow:
                 assert result.loss is not None
                 self._steps.zero_grad(name)
                 self._steps.backward(result.loss, window, retain_graph=True)
-                updates[name] = updates.get(name, 0) + self._steps.step(name)
+                if self._steps.step(name):
+                    updates[name] = updates.get(name, 0) + 1
+                else:
+                    skipped += 1
                 metrics |= {f"{name}_{metric}": value for metric, value in result.metrics.items()}
         if not metrics:
             raise EngineError("train_step yielded nothing", _ALLOWED, "yield at least one loss")
-        yield Outcome(metrics, NO_CARRY if returned is None else returned, updates)
+        yield Outcome(metrics, NO_CARRY if returned is None else returned, updates, skipped=skipped)
 
     def _checked(self, yielded: object) -> tuple[str, object]:
         known = self._state.runtime.optimizers

@@ -55,9 +55,10 @@ def _replace_model(state: RunState, model: nn.Module, change: StepCallbackReturn
             "a model that holds its values",
             "load the values before returning it",
         )
-    if runtime.followers:
+    followers = [follower for follower in runtime.followers if follower is not runtime.averages]
+    if followers:
         raise EngineError(
-            f"a new model instance, and {len(runtime.followers)} followers of the old one",
+            f"a new model instance, and {len(followers)} followers of the old one",
             "followers only where the model is changed in place by a service",
             "grow the model with growkit, or pass no followers to Runtime",
         )
@@ -76,5 +77,8 @@ def _replace_model(state: RunState, model: nn.Module, change: StepCallbackReturn
     runtime.use(model)
     for handover in handovers:
         handover.commit()
+    if runtime.averages is not None and (anew := runtime.averages.move_to(model, change.parameter_map or {})):
+        more = f" and {len(anew) - 4} more" if len(anew) > 4 else ""
+        state.display.message(f"step {state.progress.step}: averages start anew: {', '.join(anew[:4])}{more}")
     for service in state.services.values():
         service.attach(runtime)

@@ -30,15 +30,17 @@ class OptimizerLoop:
         metrics: dict[str, torch.Tensor | float] = {}
         carries: dict[str, Any] = {}
         updates: dict[str, int] = {}
+        skipped = 0
         for name in self._state.runtime.optimizers:
             with self._only(name):
                 own = None if carry is None else carry.get(name)
                 outcome = only_outcome(self.inner.run(batch, window, own, optimizer=name))
             metrics |= {f"{name}_{metric}": value for metric, value in outcome.metrics.items()}
             updates |= outcome.updates
+            skipped += outcome.skipped
             if outcome.carry is not NO_CARRY:
                 carries[name] = outcome.carry
-        yield Outcome(metrics, carries or NO_CARRY, updates, closed=window.last)
+        yield Outcome(metrics, carries or NO_CARRY, updates, skipped=skipped, closed=window.last)
 
     @contextmanager
     def _only(self, name: str) -> Iterator[None]:

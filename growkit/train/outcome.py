@@ -11,7 +11,7 @@ import torch
 from growkit.errors import EngineError
 from growkit.train.metrics import Measurement
 
-RESERVED = ("epoch", "step", "updates", "learning_rate", "parameters")
+RESERVED = ("epoch", "step", "updates", "skipped", "learning_rate", "parameters")
 """Names that a row of metrics has for itself."""
 
 NO_CARRY = object()
@@ -33,6 +33,8 @@ class Outcome:
     """What the next split gets."""
     updates: Mapping[str, int] = field(default_factory=dict)
     """Optimizer steps made, by name of the optimizer."""
+    skipped: int = 0
+    """Optimizer steps left out, since loss or gradients were not finite."""
     closed: bool = True
     """Whether no gradient waits for an optimizer step."""
     ends_batch: bool = True

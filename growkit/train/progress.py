@@ -34,6 +34,8 @@ class Progress:
     """Whether gradients wait for an optimizer step."""
     updates_of: Mapping[str, int] = field(default_factory=dict)
     """Optimizer steps done, by name of the optimizer."""
+    skipped: int = 0
+    """Optimizer steps left out, since loss or gradients were not finite."""
 
     @property
     def updates(self) -> int:
@@ -55,7 +57,10 @@ class Progress:
         updates = dict(self.updates_of)
         for name, count in outcome.updates.items():
             updates[name] = updates.get(name, 0) + count
-        moved = replace(self, partial=not outcome.closed, updates_of=updates, window=window.length)
+        skipped = self.skipped + outcome.skipped
+        moved = replace(
+            self, partial=not outcome.closed, updates_of=updates, skipped=skipped, window=window.length
+        )
         if not outcome.ends_batch:
             return replace(moved, split=self.split + 1)
         moved = replace(moved, split=0, step=self.step + outcome.batches, batch=self.batch + outcome.batches)

@@ -143,6 +143,7 @@ class RunState:
             "epoch": self.progress.last_epoch,
             "step": self.progress.step,
             "updates": self.progress.updates,
+            **({"skipped": self.progress.skipped} if self.progress.skipped else {}),
             **self.metrics.row(),
             **self._learning_rates(),
             "parameters": self.watch.parameter_count,

@@ -5,14 +5,18 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, nullcontext
+from typing import Any
 
 import torch
 from torch import nn
+from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from growkit.errors import EngineError
+from growkit.train.averages import Averages
 from growkit.train.optimizers import OptimizersGiven, SchedulerGiven, named_optimizers, named_schedulers
+from growkit.train.precision import LossScaling, loss_scaling
 from growkit.train.ranks import Ranks
 from growkit.train.sharding import Shard, Sharding
 
@@ -31,6 +35,7 @@ class Runtime:
     schedulers: LR schedulers, or functions optimizer -> scheduler; each is stepped once per step of its optimizer.
         Functions for one of several optimizers come in a dict: its name -> a list of them.
     followers: modules or mappings of tensors that services change along with the model (EMA copies).
+    scaler: of losses with precision="fp16"; one with torch's defaults unless given.
 
     `model` is always the user's object, `wrapped` what train steps see.
 
@@ -46,6 +51,7 @@ class Runtime:
         shard: Shard | None = None,
         schedulers: Sequence[SchedulerGiven] | Mapping[str, Sequence[SchedulerGiven]] = (),
         followers: Sequence[Follower] = (),
+        scaler: GradScaler | None = None,
     ):
         self.device = None if device is None else torch.device(device)
         self.followers = tuple(followers)
@@ -60,11 +66,15 @@ class Runtime:
                 "both shard and wrap", "one of them", "wrap inside of the function shard, or do not shard"
             )
         self._sharding = None if shard is None else Sharding(shard)
-        self._wrap, self._unwrap = wrap, unwrap
+        self.scaling: LossScaling | None = None
+        """Of losses, with precision="fp16"."""
+        self.averages: Averages | None = None
+        """Of the weights, with ema_decay; a follower too."""
+        self._wrap, self._unwrap, self._scaler = wrap, unwrap, scaler
         self._schedulers_given = schedulers
         self._model: nn.Module | None = None
         self._wrapped: nn.Module | None = None
-        self._computing = False
+        self._computing = self._swapped = False
         self._check_updates: Callable[[Mapping[str, object]], object] | None = None
 
     @property
@@ -116,6 +126,7 @@ class Runtime:
                 "changes between complete steps, while no gradient is alive",
                 "ask for it in a train_step_callback or a train_epoch_callback",
             )
+        self.check_raw("a change of the model")
         self._check_updates(updates)
 
     @contextmanager
@@ -138,6 +149,92 @@ class Runtime:
         self.use(model)
         self.optimizers = named_optimizers(optimizers, model)
         self.schedulers = named_schedulers(self._schedulers_given, self.optimizers)
+
+    def equip(self, *, precision: str | None, averages: bool) -> None:
+        """Adds what settings ask for beside model and optimizers.
+
+        Raises: EngineError for a model that the precision is not for.
+        """
+        if precision == "fp16":
+            self.scaling = loss_scaling(self.model, self._scaler)
+        if averages and self._sharding is not None:
+            raise EngineError("ema_decay of a sharded model", "one of them", "average a model that is not sharded")
+        if averages:
+            self.averages = Averages(self.model)
+            self.followers = (*self.followers, self.averages)
+
+    def close_unit(self) -> None:
+        """A unit of work ended, if only by an exception."""
+        if self.scaling is not None:
+            self.scaling.close()
+
+    def advance_averages(self, decay: float) -> None:
+        """Adds the weights to their averages, where there are any."""
+        if self.averages is not None:
+            self.averages.advance(self.model, decay)
+
+    @contextmanager
+    def averaged(self) -> Iterator[nn.Module]:
+        """The model with the averages for weights; afterwards it has its own again, bit for bit.
+
+        Raises: EngineError without averages, and for what may not see them inside: `fit`, growth, `state_dict`.
+        """
+        if self.averages is None:
+            raise EngineError("averages of a run that keeps none", "a run with ema_decay", "set ema_decay=0.999")
+        self.check_raw("a second swap of weights")
+        self._swapped = True
+        try:
+            with self.averages.inside(self.model):
+                yield self.model
+        finally:
+            self._swapped = False
+
+    def check_raw(self, what: str) -> None:
+        """Refuses what would take averages for the model's own weights.
+
+        Raises: EngineError inside of `averaged`.
+        """
+        if self._swapped:
+            raise EngineError(
+                f"{what} while the model has averages for weights",
+                "the model's own weights",
+                "leave `with runtime.averaged()` first",
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        """The states of the loss scale and of the averages; None for what the run does not have.
+
+        Raises: EngineError inside of `averaged`.
+        """
+        self.check_raw("a saved state")
+        return {
+            "scaling": None if self.scaling is None else self.scaling.state_dict(),
+            "averages": None if self.averages is None else self.averages.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a state that `state_dict` returned; what the run or the state does not have starts anew.
+
+        Raises: EngineError for averages of another structure.
+        """
+        self.check_raw("a loaded state")
+        if self.averages is not None and state["averages"] is not None:
+            self.averages.load_state_dict(state["averages"])
+        if self.scaling is not None and state["scaling"] is not None:
+            self.scaling.load_state_dict(state["scaling"])
+
+    @contextmanager
+    def unwrapped(self) -> Iterator[nn.Module]:
+        """The model without its wrapper, for a change; afterwards it is wrapped anew.
+
+        Raises: EngineError, at the end, where the averages did not follow the change.
+        """
+        self.check_raw("a change of the model")
+        self.drop_wrapper()
+        try:
+            yield self.model
+        finally:
+            self.rebuild()
 
     @contextmanager
     def synchronizing(self, wanted: bool) -> Iterator[None]:
@@ -170,6 +267,8 @@ class Runtime:
     def rebuild(self) -> None:
         """Drops the wrapper and wraps the model as it is now."""
         self.drop_wrapper()
+        if self.averages is not None:
+            self.averages.check_follows(self.model)
         if self._sharding is not None:
             self._sharding.shard(self.model, self.optimizers.values())
             self._wrapped = self.model
@@ -207,6 +306,8 @@ class Runtime:
         """No gradient of model or optimizers stays alive."""
         for optimizer in self.optimizers.values():
             optimizer.zero_grad(set_to_none=True)
+        if self.scaling is not None:
+            self.scaling.forget(*self.optimizers)
         self.model.zero_grad(set_to_none=True)
 
     def enter_training(self) -> None:

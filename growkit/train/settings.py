@@ -67,8 +67,9 @@ class Settings:
     precision: Literal["bf16", "fp16"] | None = None
     """"bf16": autocast; "fp16": autocast and a GradScaler; None: as the model computes. Fixed."""
     nonfinite: Literal["raise", "skip", "ignore"] = "raise"
-    """What to do about gradients that are not finite, before an optimizer step: "raise" an error, "skip" the
-    step, or "ignore" it. An update acts on the next optimizer step."""
+    """What to do about a loss or gradients that are not finite, before an optimizer step: "raise" an error, "skip"
+    the step, or "ignore" it. With fp16, steps whose gradients overflow by the loss scale are skipped always.
+    An update acts on the next optimizer step."""
     schedule_by: Literal["update", "epoch"] = "update"
     """Whether schedulers step after each optimizer "update" or after each "epoch". Fixed."""
     ema_decay: float | None = None

@@ -25,6 +25,7 @@ class Averages(dict[str, Tensor]):
         super().__init__(_copies(_averaged(model)))
         self.updates = 0
         """How often the weights were added to the averages."""
+        self._is_inside = False
         self._places: list[tuple[dict[str, Any], str]] | None = None
 
     @torch.no_grad()
@@ -44,13 +45,28 @@ class Averages(dict[str, Tensor]):
     @contextmanager
     def inside(self, model: nn.Module) -> Iterator[None]:
         """The model has the averages for weights inside the context, and bit for bit its own ones afterwards."""
+        self.check_outside("a second swap of weights")
         tensors = _tensors(model)
         own = {name: tensors[name].detach().clone() for name in self}
+        self._is_inside = True
         try:
             _copy(self, tensors)
             yield
         finally:
             _copy(own, tensors)
+            self._is_inside = False
+
+    def check_outside(self, what: str) -> None:
+        """Refuses what would take averages for the model's own weights.
+
+        Raises: EngineError within `inside`.
+        """
+        if self._is_inside:
+            raise EngineError(
+                f"{what} while the model has averages for weights",
+                "the model's own weights",
+                "leave `with runtime.averaged()` first",
+            )
 
     def check_follows(self, model: nn.Module) -> None:
         """Accepts a model whose change the averages followed.
@@ -93,7 +109,9 @@ class Averages(dict[str, Tensor]):
         Raises: EngineError for averages of another structure.
         """
         given = state["tensors"]
-        if differing := [n for n in {**self, **given} if n not in given or n not in self or given[n].shape != self[n].shape]:
+        if differing := [
+            n for n in {**self, **given} if n not in given or n not in self or given[n].shape != self[n].shape
+        ]:
             raise EngineError(
                 f"a saved average that differs from the model in {', '.join(differing[:4])}",
                 "averages of the model's own names and shapes",

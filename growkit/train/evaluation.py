@@ -45,9 +45,7 @@ class Evaluation:
         """Whether it can run without being told a step or data."""
         return self._step is not None and self._data is not None
 
-    def run(
-        self, data: TrainData | None = None, step: EvalStep | None = None, *, prefix: str = ""
-    ) -> dict[str, float]:
+    def run(self, data: TrainData | None = None, step: EvalStep | None = None, *, prefix: str = "") -> dict[str, float]:
         """The mean of each metric over the data; `count`, where the step returns it, summed.
 
         prefix: of the names in rows and files.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import torch
 from torch import nn
+from torch.distributed.tensor import DTensor
 from torch.nn.utils import get_total_norm
 
 from growkit.errors import EngineError
@@ -16,6 +17,11 @@ _SHOWN = 4
 def gradient_norm(parameters: Iterable[nn.Parameter]) -> torch.Tensor:
     """The norm of all gradients together, one number on the device: finite only if all of them are."""
     return get_total_norm([_values(parameter.grad) for parameter in parameters if parameter.grad is not None])
+
+
+def is_finite(norm: torch.Tensor) -> bool:
+    """Whether a norm is a number; reads it from the device. One of sharded gradients is put together first."""
+    return bool((norm.full_tensor() if isinstance(norm, DTensor) else norm).isfinite())
 
 
 def nonfinite_error(
@@ -29,7 +35,9 @@ def nonfinite_error(
         if parameter.grad is not None and not bool(_values(parameter.grad).isfinite().all())
     ]
     more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
-    where = f"gradients that are not finite, of {', '.join(bad[:_SHOWN])}{more}" if bad else "gradients too large to add"
+    where = (
+        f"gradients that are not finite, of {', '.join(bad[:_SHOWN])}{more}" if bad else "gradients too large to add"
+    )
     return EngineError(
         f"at step {step}, with a loss of {'unknown size' if loss is None else f'{loss.item():.4g}'}: {where}",
         "a finite loss and finite gradients; the optimizer has not stepped",

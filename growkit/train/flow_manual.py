@@ -40,9 +40,7 @@ class ManualFlow:
                 result = as_step_result(self._train_step({**offered, "carry": carry, "flow": self}), needs_loss=False)
         finally:
             self._window = None
-        yield Outcome(
-            result.metrics, result.carry, self._updates, skipped=self._skipped, closed=not self._waiting
-        )
+        yield Outcome(result.metrics, result.carry, self._updates, skipped=self._skipped, closed=not self._waiting)
 
     @property
     def accumulates(self) -> bool:

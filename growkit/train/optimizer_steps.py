@@ -10,7 +10,7 @@ from torch.nn.utils import clip_grad_norm_, clip_grad_value_, clip_grads_with_no
 
 from growkit.errors import EngineError
 from growkit.train import precision
-from growkit.train.finite import gradient_norm, nonfinite_error
+from growkit.train.finite import gradient_norm, is_finite, nonfinite_error
 from growkit.train.run_state import RunState
 from growkit.train.window import Window
 
@@ -92,7 +92,7 @@ class OptimizerSteps:
         norm = None
         if scaling is not None or settings.nonfinite != "ignore":
             norm = gradient_norm(held)
-            if not norm.isfinite():
+            if not is_finite(norm):
                 overflow = scaling is not None and scaling.loss_was_finite
                 if settings.nonfinite == "raise" and not overflow:
                     raise nonfinite_error(runtime.model, held, self._loss, step=self._state.progress.step)

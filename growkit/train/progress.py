@@ -58,9 +58,7 @@ class Progress:
         for name, count in outcome.updates.items():
             updates[name] = updates.get(name, 0) + count
         skipped = self.skipped + outcome.skipped
-        moved = replace(
-            self, partial=not outcome.closed, updates_of=updates, skipped=skipped, window=window.length
-        )
+        moved = replace(self, partial=not outcome.closed, updates_of=updates, skipped=skipped, window=window.length)
         if not outcome.ends_batch:
             return replace(moved, split=self.split + 1)
         moved = replace(moved, split=0, step=self.step + outcome.batches, batch=self.batch + outcome.batches)

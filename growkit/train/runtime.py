@@ -74,7 +74,7 @@ class Runtime:
         self._schedulers_given = schedulers
         self._model: nn.Module | None = None
         self._wrapped: nn.Module | None = None
-        self._computing = self._swapped = False
+        self._computing = False
         self._check_updates: Callable[[Mapping[str, object]], object] | None = None
 
     @property
@@ -181,25 +181,16 @@ class Runtime:
         """
         if self.averages is None:
             raise EngineError("averages of a run that keeps none", "a run with ema_decay", "set ema_decay=0.999")
-        self.check_raw("a second swap of weights")
-        self._swapped = True
-        try:
-            with self.averages.inside(self.model):
-                yield self.model
-        finally:
-            self._swapped = False
+        with self.averages.inside(self.model):
+            yield self.model
 
     def check_raw(self, what: str) -> None:
         """Refuses what would take averages for the model's own weights.
 
         Raises: EngineError inside of `averaged`.
         """
-        if self._swapped:
-            raise EngineError(
-                f"{what} while the model has averages for weights",
-                "the model's own weights",
-                "leave `with runtime.averaged()` first",
-            )
+        if self.averages is not None:
+            self.averages.check_outside(what)
 
     def state_dict(self) -> dict[str, Any]:
         """The states of the loss scale and of the averages; None for what the run does not have.

@@ -84,9 +84,7 @@ def test_averages_equal_those_of_a_loop_by_hand(
         with torch.no_grad():
             for mean, parameter in zip(average, net.parameters(), strict=True):
                 mean.lerp_(parameter, 1 - decay)
-    engine = make_engine(
-        train_step=train_step, settings=Settings(accumulate_steps=2, ema_decay=0.15, nonfinite="skip")
-    )
+    engine = make_engine(train_step=train_step, settings=Settings(accumulate_steps=2, ema_decay=0.15, nonfinite="skip"))
     engine.fit(1)
     averages = engine.runtime.averages
     assert averages.updates == updates == (2 if skip else 3)

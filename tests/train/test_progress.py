@@ -53,7 +53,9 @@ def test_the_last_epoch_is_that_of_the_unit_that_ran() -> None:
 
 
 def test_state_goes_there_and_back() -> None:
-    progress = Progress(epoch=3, batch=1, split=2, step=11, micro=1, window=4, partial=True, updates_of={"main": 6}, skipped=2)
+    progress = Progress(
+        epoch=3, batch=1, split=2, step=11, micro=1, window=4, partial=True, updates_of={"main": 6}, skipped=2
+    )
     assert progress.state_dict() == {
         "epoch": 3,
         "batch": 1,

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 import torch
 from torch import nn
-from torch.distributed.tensor import DTensor
 from torch.nn.utils import get_total_norm
 
 from growkit.errors import EngineError
@@ -21,7 +20,8 @@ def gradient_norm(parameters: Iterable[nn.Parameter]) -> torch.Tensor:
 
 def is_finite(norm: torch.Tensor) -> bool:
     """Whether a norm is a number; reads it from the device. One of sharded gradients is put together first."""
-    return bool((norm.full_tensor() if isinstance(norm, DTensor) else norm).isfinite())
+    whole = norm.full_tensor() if hasattr(norm, "full_tensor") else norm  # DTensor's module imports numpy.
+    return bool(whole.isfinite())
 
 
 def nonfinite_error(

@@ -73,7 +73,7 @@ REPORTS: dict[str, dict[str, tuple[str, str]]] = {
         "R078": ("unfreezing after wrapping hangs other ranks", RANKS),
         "R079": ("ranks drift apart after unfreezing", RANKS),
         "R083": ("update counter of an average", TESTED),
-        "R084": ("averaged weights written as the raw ones", CHECKPOINTS),
+        "R084": ("averaged weights written as the raw ones", TESTED),
         "R086": ("skipped step and loss scaling", TESTED),
         "R087": ("loss scale not restored", PRECISION),
         "R089": ("parametrised weights", TESTED),

@@ -15,7 +15,6 @@ MUON = "Muon has no rules yet: refused"
 RANKS = "training on several devices is not built yet"
 CHECKPOINTS = "checkpoints are not built yet: plans are JSON, weights are saved by the user"
 RESUME = "resuming an interrupted run is not built yet"
-PRECISION = "loss scaling is not built yet"
 TRUNCATED = "truncated backpropagation is not built yet"
 MANUAL = "manual optimization and several optimizers in the engine are not built yet"
 COMMANDS = "the command line only has the demo yet"
@@ -75,7 +74,7 @@ REPORTS: dict[str, dict[str, tuple[str, str]]] = {
         "R083": ("update counter of an average", TESTED),
         "R084": ("averaged weights written as the raw ones", TESTED),
         "R086": ("skipped step and loss scaling", TESTED),
-        "R087": ("loss scale not restored", PRECISION),
+        "R087": ("loss scale not restored", TESTED),
         "R089": ("parametrised weights", TESTED),
         "R090": ("prefix of compiled models in keys", CHECKPOINTS),
         "R093": ("compiled for the old shapes", TESTED),
@@ -114,8 +113,8 @@ REPORTS: dict[str, dict[str, tuple[str, str]]] = {
         "R148": ("order of callbacks", TESTED),
         "R151": ("optimizer replaced in a callback", MANUAL),
         "R152": ("learning rate of the command line lost", RESUME),
-        "R153": ("scheduler restored with the old optimizer", RESUME),
-        "R155": ("more epochs at resume", RESUME),
+        "R153": ("scheduler restored with the old optimizer", TESTED),
+        "R155": ("more epochs at resume", TESTED),
         "R157": ("callback that leaves early on some ranks", RANKS),
         "R159": ("the same samples in each epoch", TESTED),
         "R160": ("counters lost with the optimizer", RESUME),

@@ -40,6 +40,10 @@ class FitLoop:
         every = self._state.settings.evaluate_every
         if every is not None and done % every == 0:
             self._evaluation.run()
+        if self._state.settings.schedule_by == "epoch":
+            for schedulers in self._state.runtime.schedulers.values():
+                for scheduler in schedulers:
+                    scheduler.step()
         self._closed = done
 
     def state_dict(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from growkit.train.averages import Averages
 from growkit.train.optimizers import OptimizersGiven, SchedulerGiven, named_optimizers, named_schedulers
 from growkit.train.precision import LossScaling, loss_scaling
 from growkit.train.ranks import Ranks
+from growkit.train.scheduler_state import load_schedulers_state, schedulers_state
 from growkit.train.sharding import Shard, Sharding
 
 Follower = nn.Module | MutableMapping[str, torch.Tensor]
@@ -193,12 +194,13 @@ class Runtime:
             self.averages.check_outside(what)
 
     def state_dict(self) -> dict[str, Any]:
-        """The states of the loss scale and of the averages; None for what the run does not have.
+        """The states of schedulers, loss scale and averages; None for what the run does not have.
 
         Raises: EngineError inside of `averaged`.
         """
         self.check_raw("a saved state")
         return {
+            "schedulers": schedulers_state(self.schedulers),
             "scaling": None if self.scaling is None else self.scaling.state_dict(),
             "averages": None if self.averages is None else self.averages.state_dict(),
         }
@@ -206,9 +208,10 @@ class Runtime:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state that `state_dict` returned; what the run or the state does not have starts anew.
 
-        Raises: EngineError for averages of another structure.
+        Raises: EngineError for averages of another structure, and schedules of another length.
         """
         self.check_raw("a loaded state")
+        load_schedulers_state(self.schedulers, state["schedulers"])
         if self.averages is not None and state["averages"] is not None:
             self.averages.load_state_dict(state["averages"])
         if self.scaling is not None and state["scaling"] is not None:

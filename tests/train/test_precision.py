@@ -107,6 +107,26 @@ def test_fp16_with_overflows_equals_a_loop_by_hand(
     assert engine.history[-1].get("skipped", 0) == windows - steps
 
 
+@pytest.mark.report("R087")
+@pytest.mark.parametrize("stop", [1, 4, 7])
+def test_a_saved_scale_goes_on(make_float_engine: Any, stop: int) -> None:
+    def make(scale: float) -> Any:
+        scaler = GradScaler("cpu", init_scale=scale, growth_interval=3)
+        return make_float_engine(settings=Settings(precision="fp16"), runtime=Runtime(scaler=scaler))
+
+    whole, first, second = make(HUGE), make(HUGE), make(8.0)
+    whole.fit(3)
+    first.fit(max_steps=stop)
+    second.model.load_state_dict(first.model.state_dict())
+    second.optimizer.load_state_dict(first.optimizer.state_dict())
+    second.runtime.load_state_dict(first.runtime.state_dict())
+    second._loop.load_state_dict(first._loop.state_dict())
+    second.fit(3)
+    assert equal(second.model, whole.model)
+    assert second.runtime.state_dict() == whole.runtime.state_dict()
+    assert second.progress == whole.progress
+
+
 @pytest.mark.report("R176")
 def test_the_manual_flow_unscales_before_it_clips(
     make_float_net: Any, make_float_engine: Any, float_batches: Any

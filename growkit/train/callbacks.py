@@ -68,26 +68,24 @@ def _run(
     state: RunState, calls: Sequence[SignatureCall], offered: Callable[[], Mapping[str, object]], what: str
 ) -> None:
     state.runtime.clear_gradients()
+    ranks, point = state.runtime.ranks, f"{what} in epoch {state.progress.epoch} before step {state.progress.step}"
     for call in calls or (None,):
-        try:
-            returned = None if call is None else call(offered())
-        except Exception as error:
-            state.runtime.ranks.agree(_point(state, what), f"it raised {type(error).__name__}: {error}")
-            raise
-        _finish(state, returned, what)
-    state.runtime.ensure_wrapped()
+        with ranks.leaving_together(point):
+            change = _change(state, None if call is None else call(offered()), what)
+        ranks.agree(point, _said(change))
+        if change is not None:
+            apply_change(state, change)
     state.runtime.enter_training()
 
 
-def _finish(state: RunState, returned: object, what: str) -> None:
-    """Puts in force what the callback returned, and what a service did although it was not returned."""
+def _change(state: RunState, returned: object, what: str) -> StepCallbackReturn | None:
+    """What the callback returned, and what a service did although it was not returned."""
     if returned is not None and not isinstance(returned, StepCallbackReturn):
         raise EngineError(
             f"{what} returned {type(returned).__name__}",
             "None, or a StepCallbackReturn",
             "return StepCallbackReturn(updated_model=model), or with config_updates={...}",
         )
-    state.runtime.ranks.agree(_point(state, what), _said(returned))
     changes = [change for service in state.services.values() if (change := service.take_change()) is not None]
     if returned is not None:
         changes.append(returned)
@@ -95,22 +93,19 @@ def _finish(state: RunState, returned: object, what: str) -> None:
     if change is None or change.updated_model is None:
         state.watch.check_unchanged()
     if change is not None:
-        apply_change(state, change)
+        state.checked_updates(change.config_updates)
+    return change
 
 
-def _point(state: RunState, what: str) -> str:
-    return f"{what} in epoch {state.progress.epoch} before step {state.progress.step}"
-
-
-def _said(returned: StepCallbackReturn | None) -> str:
+def _said(change: StepCallbackReturn | None) -> str:
     """What a callback decided, as text that is the same on every rank."""
-    if returned is None:
+    if change is None:
         return "no change"
     updates = {
         name: value if isinstance(value, int | float | str | bool | None) else type(value).__name__
-        for name, value in sorted(returned.config_updates.items())
+        for name, value in sorted(change.config_updates.items())
     }
-    model = "no change of the model" if returned.updated_model is None else "the model changes"
+    model = "no change of the model" if change.updated_model is None else "the model changes"
     return f"{model}; config updates {updates}"
 
 

@@ -19,6 +19,7 @@ from growkit.train.evaluation import EvalStep, Evaluation
 from growkit.train.explain import explanation
 from growkit.train.feed import Feed
 from growkit.train.learning_rate import check_learning_rate, set_learning_rate
+from growkit.train.likeness import described
 from growkit.train.metrics import Metrics, Row
 from growkit.train.model_watch import ModelWatch
 from growkit.train.optimizers import OptimizersGiven
@@ -180,6 +181,7 @@ class Engine:
         state.watch.check_followed()
         self.runtime.ranks.agree("the start of fit", self._described())
         self.runtime.drop_wrapper()
+        self.runtime.share()
         for service in state.services.values():
             service.attach(self.runtime)
         self.runtime.rebuild()
@@ -191,18 +193,16 @@ class Engine:
             self._loop.run(epochs=epochs, max_steps=max_steps)
             if state.metrics.pending:
                 state.log()
-            self.runtime.ranks.agree("the end of fit", f"step {state.progress.step}")
             state.call_hooks("on_fit_end")
+            self.runtime.ranks.agree("the end of fit", f"step {state.progress.step}")
         finally:
             state.display.stop()
 
     def _described(self) -> str:
         """What has to be the same on every rank when training begins."""
-        shapes = ", ".join(f"{name} {tuple(p.shape)}" for name, p in self.model.named_parameters())
         settings = {field.name: getattr(self.settings, field.name) for field in fields(self.settings)}
         plain = {name: value for name, value in settings.items() if isinstance(value, int | float | str | bool | None)}
-        optimizers = {name: type(optimizer).__name__ for name, optimizer in self.optimizers.items()}
-        return f"step {self.progress.step}; settings {plain}; optimizers {optimizers}; parameters {shapes}"
+        return f"step {self.progress.step}; settings {plain}; {described(self.model, self.optimizers)}"
 
     def evaluate(
         self, data: TrainData | None = None, *, step: EvalStep | None = None, average: bool = False

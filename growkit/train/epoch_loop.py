@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from growkit.train.callbacks import Callbacks
+from growkit.train.likeness import trained
 from growkit.train.loop import Loop
 from growkit.train.outcome import Outcome
 from growkit.train.run_state import RunState
@@ -44,8 +45,12 @@ class EpochLoop:
             length = state.settings.accumulate_steps
             if max_steps is not None:
                 length = min(length, max_steps - state.progress.step)
-            length = state.feed.available(length)
-            state.runtime.ranks.agree(f"epoch {state.progress.epoch}", f"{length} batches at {state.progress.batch}")
+            ranks, point = state.runtime.ranks, f"epoch {state.progress.epoch}, batch {state.progress.batch}"
+            with ranks.leaving_together(point):
+                length = state.feed.available(length)
+            if ranks.count > 1:
+                ranks.agree(point, f"a window of {length}; {trained(state.runtime.model)}")
+            state.wrap_as_it_is()
         for index in range(state.progress.micro, length):
             window = Window(first=index == 0, last=index == length - 1, length=length)
             batch, begun = state.feed.peek(), state.progress
@@ -68,9 +73,11 @@ class EpochLoop:
         state = self._state
         if outcome.updates and state.settings.ema_decay is not None:
             state.runtime.advance_averages(state.settings.ema_decay)
+        epoch_ended = False
         if outcome.ends_batch:
             state.feed.advance(outcome.batches)
-        epoch_ended = outcome.ends_batch and state.feed.exhausted
+            with state.runtime.ranks.leaving_together("the next batch", possible=window.last):
+                epoch_ended = state.feed.exhausted
         state.progress = state.progress.after(outcome, window, epoch_ended=epoch_ended)
         state.metrics.record(outcome.metrics, outcome.weight)
         if not outcome.ends_batch:

@@ -15,7 +15,7 @@ from growkit.errors import EngineError
 from growkit.train.arguments import SignatureCall
 from growkit.train.data_source import DataSource, TrainData, batch_count
 from growkit.train.metrics import weighted_means
-from growkit.train.outcome import as_measurement
+from growkit.train.outcome import Measurement, as_measurement
 from growkit.train.placement import moved
 from growkit.train.precision import autocast
 from growkit.train.run_state import OFFERED_TO_EVAL_STEP, RunState
@@ -64,20 +64,28 @@ class Evaluation:
             )
         source.check_batch_size(state.settings.batch_size, needless=True)
         state.make_folder()
-        measured = []
-        model = state.runtime.model
-        computing = autocast(model, state.settings.precision)
-        with state.runtime.computing(), undisturbed(model), torch.no_grad(), computing:
+        measured: list[Measurement] = []
+        runtime = state.runtime
+        with (
+            runtime.ranks.leaving_together("evaluation", possible=not runtime.is_sharded),
+            runtime.computing(),
+            undisturbed(runtime.model),
+            torch.no_grad(),
+            autocast(runtime.model, state.settings.precision),
+        ):
             batches = source.batches(epoch=state.progress.last_epoch, batch_size=state.settings.batch_size)
             with state.display.evaluation(batch_count(batches)) as batch_done:
                 for batch in batches:
-                    measured.append(as_measurement(call(self._offered(moved(batch, state.runtime.device)))))
+                    if runtime.is_sharded:
+                        runtime.ranks.agree("evaluation", f"batch {len(measured)}")
+                    measured.append(as_measurement(call(self._offered(moved(batch, runtime.device)))))
                     batch_done()
-        if not measured:
-            raise EngineError(
-                "eval_data gave no batch", "at least one batch", "a generator can be read once only: pass a list"
-            )
-        results = weighted_means([one for of_rank in state.runtime.ranks.gather(measured) for one in of_rank])
+            if not measured:
+                raise EngineError(
+                    "eval_data gave no batch", "at least one batch", "a generator can be read once only: pass a list"
+                )
+        of_ranks = runtime.ranks.gather("end of evaluation", measured)
+        results = weighted_means([one for of_rank in of_ranks for one in of_rank])
         state.log_evaluation({prefix + name: value for name, value in results.items()})
         return results
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 from torch import nn
 
 from growkit.errors import EngineError
 from growkit.train.learning_rate import set_learning_rate
+from growkit.train.likeness import described
 from growkit.train.run_state import RunState
 from growkit.train.state_transfer import plan_handover
 from growkit.train.step_return import StepCallbackReturn
@@ -20,12 +23,17 @@ def apply_change(state: RunState, change: StepCallbackReturn) -> None:
     settings, source = state.checked_updates(change.config_updates)
     model = change.updated_model
     if model is not None and model is not runtime.model:
-        _replace_model(state, model, change)
+        with runtime.ranks.leaving_together("the new model"):
+            _replace_model(state, model, change)
     elif model is not None:
         state.watch.check_followed()
     before = state.watch.parameter_count
     if model is not None:
+        if runtime.is_sharded:
+            runtime.drop_wrapper()
+        runtime.ranks.agree("the changed model", described(runtime.model, runtime.optimizers))
         runtime.share()
+        _forget_compiled()
         runtime.rebuild()
         state.watch.accept()
         for changed in state.when_model_changes:
@@ -44,6 +52,12 @@ def apply_change(state: RunState, change: StepCallbackReturn) -> None:
             set_learning_rate(optimizer, runtime.schedulers[name], settings.learning_rate)
     if model is not None:
         state.call_hooks("on_growth", parameters_before=before, parameters=state.watch.parameter_count)
+
+
+def _forget_compiled() -> None:
+    """Code for shapes that are gone counts towards torch's limit of 8, past which it runs uncompiled without a word."""
+    if dynamo := sys.modules.get("torch._dynamo"):
+        dynamo.reset()
 
 
 def _replace_model(state: RunState, model: nn.Module, change: StepCallbackReturn) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -11,6 +14,10 @@ from torch import distributed
 from growkit.errors import EngineError
 
 _SHOWN = 300
+
+
+class RanksDiffer(EngineError):
+    """Ranks are at different points of the run, or decided differently; each of them raises it, at the same time."""
 
 
 class Ranks:
@@ -29,28 +36,38 @@ class Ranks:
     def agree(self, point: str, said: str) -> None:
         """Whether all ranks are at the same point of the run, and say the same there; every rank has to ask.
 
-        Raises: EngineError, on every rank, that names those which differ from rank 0.
+        Raises: RanksDiffer, on every rank, that names those which differ from rank 0.
         """
-        if self.count == 1:
-            return
-        answers = self.gather((point, said))
-        differing = [rank for rank, answer in enumerate(answers) if answer != answers[0]]
-        if not differing:
-            return
-        told = "".join(f"\n    rank {rank}: {at}: {what[:_SHOWN]}" for rank, (at, what) in enumerate(answers))
-        raise EngineError(
-            f"rank{'s' if len(differing) > 1 else ''} {', '.join(map(str, differing))} and rank 0 differ:{told}",
-            "the same decision on every rank, at the same step, from the same amount of data",
-            "decide from epoch, step and what all ranks share, not from a rank's own batch, loss or clock",
-        )
+        if self.count > 1:
+            self._check_equal([f"{point}: {what}" for what in self.gather(point, said)])
 
-    def gather(self, value: Any) -> list[Any]:
-        """The value of every rank, in their order; on every rank."""
+    def gather(self, point: str, value: Any) -> list[Any]:
+        """The value of every rank, in their order; on every rank.
+
+        Raises: RanksDiffer where the others are at another point of the run.
+        """
         if self.count == 1:
             return [value]
         answers: list[Any] = [None] * self.count
-        distributed.all_gather_object(answers, value)
-        return answers
+        distributed.all_gather_object(answers, (point, value), group=self._group)
+        if any(at != point for at, _ in answers):
+            self._check_equal([f"{at}: {what}" if isinstance(what, str) else at for at, what in answers])
+        return [what for _, what in answers]
+
+    @contextmanager
+    def leaving_together(self, point: str, possible: bool = True) -> Iterator[None]:
+        """An exception of one rank inside the context is told to the others, at the point where they gather next.
+
+        possible: whether no collective operation comes before that point on the others; else nothing is told.
+        """
+        try:
+            yield
+        except RanksDiffer:
+            raise
+        except Exception as error:
+            if possible:
+                self.agree(point, f"it raised {type(error).__name__}: {error}")
+            raise
 
     def broadcast(self, tensors: Iterable[torch.Tensor]) -> None:
         """Gives the tensors of every rank the values of rank 0."""
@@ -58,9 +75,34 @@ class Ranks:
             return
         cpu_only = distributed.get_backend() == "gloo"
         for tensor in tensors:
-            sent = tensor.detach()
-            if not sent.is_contiguous() or (cpu_only == sent.is_cuda):
-                sent = sent.contiguous().to("cpu" if cpu_only else "cuda")
-            distributed.broadcast(sent, src=0)
+            if tensor.numel() == 0:
+                continue
+            sent = tensor.detach().contiguous()
+            if cpu_only == sent.is_cuda:
+                sent = sent.to("cpu" if cpu_only else "cuda")
+            distributed.broadcast(sent.reshape(-1).view(torch.uint8), src=0)  # As bytes: backends lack some dtypes.
             if sent.data_ptr() != tensor.data_ptr():
                 tensor.detach().copy_(sent)
+
+    @cached_property
+    def _group(self) -> distributed.ProcessGroup | None:
+        """For objects: on the CPU, so that no decision waits for work on a GPU."""
+        return None if distributed.get_backend() == "gloo" else distributed.new_group(backend="gloo")
+
+    def _check_equal(self, told: list[str]) -> None:
+        differing = [rank for rank, text in enumerate(told) if text != told[0]]
+        if not differing:
+            return
+        lines = "".join(f"\n    rank {rank}: {text}" for rank, text in enumerate(_from_difference(told)))
+        raise RanksDiffer(
+            f"rank{'s' if len(differing) > 1 else ''} {', '.join(map(str, differing))} and rank 0 differ:{lines}",
+            "the same decision on every rank, at the same step, from the same amount of data",
+            "decide from epoch, step and what all ranks share, not from a rank's own batch, loss or clock",
+        )
+
+
+def _from_difference(texts: list[str]) -> list[str]:
+    """Long texts that begin alike, from a little before they differ."""
+    alike = sum(1 for _ in takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False)))
+    begin = max(0, alike - _SHOWN // 2)
+    return [("..." if begin else "") + text[begin : begin + _SHOWN] for text in texts]

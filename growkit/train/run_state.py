@@ -95,9 +95,21 @@ class RunState:
 
         Raises: EngineError for a hook that returns something or changes the model.
         """
-        if self.hooks.wanted(name):
+        if not self.hooks.wanted(name):
+            return
+        with self.runtime.ranks.leaving_together(name, possible=self.progress.at_window_start):
             self.hooks.call(name, {**self.offered_to_epoch_callbacks(), **special})
             self.watch.check_unchanged()
+
+    def wrap_as_it_is(self) -> None:
+        """Wraps the model again where a service dropped the wrapper, or parameters were frozen or unfrozen since.
+
+        Raises: EngineError where no optimizer holds what is to be trained now.
+        """
+        if not self.runtime.is_wrapped_as_it_is:
+            self.watch.check_followed()
+            self.runtime.rebuild()
+            self.watch.accept()
 
     def checked_updates(self, updates: Mapping[str, object]) -> tuple[Settings, DataSource]:
         """The settings with `updates` in force, and the data source; not applied yet.

@@ -15,6 +15,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from growkit.errors import EngineError
 from growkit.train.averages import Averages
+from growkit.train.likeness import slots
 from growkit.train.optimizers import OptimizersGiven, SchedulerGiven, named_optimizers, named_schedulers
 from growkit.train.precision import LossScaling, loss_scaling
 from growkit.train.ranks import Ranks
@@ -66,6 +67,12 @@ class Runtime:
             raise EngineError(
                 "both shard and wrap", "one of them", "wrap inside of the function shard, or do not shard"
             )
+        if shard is not None and followers:
+            raise EngineError(
+                f"shard, and {len(followers)} followers",
+                "followers of a model that is whole on every rank",
+                "use wrap=DistributedDataParallel, or average the weights after training",
+            )
         self._sharding = None if shard is None else Sharding(shard)
         self.scaling: LossScaling | None = None
         """Of losses, with precision="fp16"."""
@@ -75,6 +82,7 @@ class Runtime:
         self._schedulers_given = schedulers
         self._model: nn.Module | None = None
         self._wrapped: nn.Module | None = None
+        self._wrapped_flags: list[bool] = []
         self._computing = False
         self._check_updates: Callable[[Mapping[str, object]], object] | None = None
 
@@ -253,16 +261,22 @@ class Runtime:
         self._wrapped = None
         gc.collect()  # DistributedDataParallel sits in reference cycles, and its reducer holds the old parameters
 
-    def ensure_wrapped(self) -> None:
-        """Wraps the model again if a service dropped the wrapper and then changed nothing."""
-        if self._wrapped is None:
-            self.rebuild()
+    @property
+    def is_wrapped_as_it_is(self) -> bool:
+        """Whether there is nothing to wrap again: wrappers ask once which parameters need a gradient."""
+        if self._wrap is None and self._sharding is None:
+            return True
+        return self._wrapped is not None and self._wrapped_flags == self._flags()
+
+    def _flags(self) -> list[bool]:
+        return [parameter.requires_grad for parameter in self.model.parameters()]
 
     def rebuild(self) -> None:
         """Drops the wrapper and wraps the model as it is now."""
         self.drop_wrapper()
         if self.averages is not None:
             self.averages.check_follows(self.model)
+        self._wrapped_flags = self._flags()
         if self._sharding is not None:
             self._sharding.shard(self.model, self.optimizers.values())
             self._wrapped = self.model
@@ -286,14 +300,7 @@ class Runtime:
 
     def share(self) -> None:
         """Gives every rank the weights, buffers and optimizer state of rank 0."""
-        slots = [
-            value
-            for optimizer in self.optimizers.values()
-            for parameters in (group["params"] for group in optimizer.param_groups)
-            for parameter in parameters
-            for value in optimizer.state.get(parameter, {}).values()
-            if isinstance(value, torch.Tensor)
-        ]
+        slots = [value for optimizer in self.optimizers.values() for _, value in slots(optimizer)]
         self.ranks.broadcast([*self.model.parameters(), *self.model.buffers(), *slots])
 
     def clear_gradients(self) -> None:

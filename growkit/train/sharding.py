@@ -47,8 +47,18 @@ class Sharding:
         _replace(optimizers, {before[name]: after[name] for name in before}, _sharded_like)
 
     def gather(self, model: nn.Module, optimizers: Iterable[Optimizer]) -> nn.Module:
-        """A plain model with the values of the sharded one; the optimizers hold its parameters. All ranks take part."""
+        """A plain model with the values of the sharded one; the optimizers hold its parameters. All ranks take part.
+
+        Raises: EngineError where parameters or buffers of the sharded model are others than those that were sharded.
+        """
         assert self._structure is not None, "gather comes after shard"
+        if _sizes(model) != _sizes(self._structure):
+            changed = sorted({name for name, _ in set(_sizes(model).items()) ^ set(_sizes(self._structure).items())})
+            raise EngineError(
+                f"a sharded model that was changed in place: {', '.join(changed)}",
+                "changes of a model that is whole",
+                "call runtime.drop_wrapper() on every rank and change runtime.model, or grow it with growkit.Growth",
+            )
         whole = {parameter: _whole_parameter(parameter) for parameter in model.parameters()}
         memo: dict[int, Any] = {}
         plain_parameters, sharded = dict(self._structure.named_parameters()), dict(model.named_parameters())
@@ -68,6 +78,10 @@ class Sharding:
 def whole_tensor(tensor: Any) -> torch.Tensor:
     """The full tensor of a shard, on every rank; a plain tensor itself. All ranks have to take part."""
     return tensor.full_tensor() if _is_sharded(tensor) else tensor
+
+
+def _sizes(model: nn.Module) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in [*model.named_parameters(), *model.named_buffers()]}
 
 
 def _is_sharded(tensor: Any) -> bool:

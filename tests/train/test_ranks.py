@@ -7,7 +7,7 @@ from growkit.train.ranks import Ranks
 
 def test_one_process_agrees_with_itself() -> None:
     ranks = Ranks()
-    assert (ranks.count, ranks.own, ranks.gather("a")) == (1, 0, ["a"])
+    assert (ranks.count, ranks.own, ranks.gather("here", "a")) == (1, 0, ["a"])
     ranks.agree("anywhere", "anything")
     tensor = torch.ones(2)
     ranks.broadcast([tensor])

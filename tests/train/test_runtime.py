@@ -41,17 +41,22 @@ def test_the_model_stays_the_users_and_rebuild_wraps_anew(make_net: Callable[...
     assert unwrapped == [Wrapper]
 
 
-def test_a_dropped_wrapper_is_made_again_once(make_net: Callable[..., nn.Module]) -> None:
+def test_a_wrapper_that_was_dropped_or_knows_other_gradients_is_to_be_made_again(
+    make_net: Callable[..., nn.Module],
+) -> None:
     runtime = Runtime(wrap=Wrapper)
     runtime.bind(make_net(), adam)
     runtime.rebuild()
     first = runtime.wrapped
-    runtime.ensure_wrapped()
+    assert runtime.is_wrapped_as_it_is
     assert runtime.wrapped is first
     runtime.drop_wrapper()
+    assert not runtime.is_wrapped_as_it_is
     assert runtime.wrapped is runtime.model
-    runtime.ensure_wrapped()
-    assert isinstance(runtime.wrapped, Wrapper)
+    runtime.rebuild()
+    assert runtime.is_wrapped_as_it_is
+    runtime.model[0].bias.requires_grad_(False)
+    assert not runtime.is_wrapped_as_it_is
 
 
 def test_updates_are_checked_by_the_engine(make_engine: Any) -> None:

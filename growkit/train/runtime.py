@@ -15,7 +15,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from growkit.errors import EngineError
 from growkit.train.averages import Averages
-from growkit.train.likeness import slots
+from growkit.train.likeness import slots, trained
 from growkit.train.optimizers import OptimizersGiven, SchedulerGiven, named_optimizers, named_schedulers
 from growkit.train.precision import LossScaling, loss_scaling
 from growkit.train.ranks import Ranks
@@ -82,7 +82,7 @@ class Runtime:
         self._schedulers_given = schedulers
         self._model: nn.Module | None = None
         self._wrapped: nn.Module | None = None
-        self._wrapped_flags: list[bool] = []
+        self._wrapped_for = ""
         self._computing = False
         self._check_updates: Callable[[Mapping[str, object]], object] | None = None
 
@@ -266,17 +266,14 @@ class Runtime:
         """Whether there is nothing to wrap again: wrappers ask once which parameters need a gradient."""
         if self._wrap is None and self._sharding is None:
             return True
-        return self._wrapped is not None and self._wrapped_flags == self._flags()
-
-    def _flags(self) -> list[bool]:
-        return [parameter.requires_grad for parameter in self.model.parameters()]
+        return self._wrapped is not None and self._wrapped_for == trained(self.model)
 
     def rebuild(self) -> None:
         """Drops the wrapper and wraps the model as it is now."""
         self.drop_wrapper()
         if self.averages is not None:
             self.averages.check_follows(self.model)
-        self._wrapped_flags = self._flags()
+        self._wrapped_for = trained(self.model)
         if self._sharding is not None:
             self._sharding.shard(self.model, self.optimizers.values())
             self._wrapped = self.model

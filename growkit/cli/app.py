@@ -1,4 +1,4 @@
-"""The command line: `growkit demo`."""
+"""The command line: `growkit demo`, `growkit train`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rich.console import Console
 
 from growkit.cli.demo import check_options, prepare_folder, run_demo
 from growkit.cli.recipe import Recipe
+from growkit.cli.train import TrainOptions, run_script
 from growkit.errors import SettingsError
 
 app = typer.Typer(help="Makes networks wider and deeper while they train.", no_args_is_help=True, add_completion=False)
@@ -43,6 +44,26 @@ def demo(
     text = run_demo(RECIPE.scaled(steps), out, seed=seed, device=device, console=Console(quiet=as_json))
     if as_json:
         typer.echo(text)
+
+
+@app.command()
+def train(
+    script: Annotated[Path, typer.Argument(help="Python file that defines get_model, train_step, train_data, ...")],
+    epochs: Annotated[int | None, typer.Option(min=0, help="Epochs in all, before those of the script.")] = None,
+    max_steps: Annotated[int | None, typer.Option(min=0, help="Batches in all, before those of the script.")] = None,
+    run_dir: Annotated[Path | None, typer.Option(help="Folder for metrics.jsonl, before that of the script.")] = None,
+    assigned: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Print loops and settings, and train nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")] = False,
+) -> None:
+    """Trains what a script defines, as a RETURNN config does: get_model, train_step, train_data, optimizers.
+
+    It may define settings, callbacks, train_step_callback, train_epoch_callback, eval_step, eval_data, services,
+    example_inputs (for growth), runtime, loops, flow, epochs, max_steps and run_dir too.
+    """
+    options = TrainOptions(epochs, max_steps, run_dir, assigned or (), explain, as_json)
+    if code := run_script(script, options):
+        raise typer.Exit(code)
 
 
 def main() -> None:

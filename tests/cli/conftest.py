@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,3 +30,9 @@ def run_demo(out: Path, *options: str) -> DemoRun:
 @pytest.fixture(scope="session")
 def demo_run(tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
     return run_demo(tmp_path_factory.mktemp("demo") / "run", "--steps", "8", "--seed", "3")
+
+
+@pytest.fixture(autouse=True)
+def import_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scripts import from their folder first; not so once the test is over."""
+    monkeypatch.setattr(sys, "path", [*sys.path])

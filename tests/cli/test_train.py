@@ -1,0 +1,126 @@
+"""`growkit train script.py`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from growkit.cli.app import app
+
+SCRIPT = """
+import torch
+from torch import nn
+
+def get_model(*, epoch, step):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
+
+def train_step(model, batch):
+    return (model(batch) - 1).square().mean()
+
+train_data = [torch.ones(3, 2)] * 4
+optimizers = lambda model: torch.optim.SGD(model.parameters(), lr=0.1)
+settings = {"log_every": 2}
+example_inputs = torch.ones(1, 2)
+seen = []
+
+def train_step_callback(step, growth):
+    seen.append(step)
+    if step >= 3:
+        return growth.request("wide", widen={"0.weight[0]": 2.0})
+
+def train_epoch_callback(epoch):
+    print("epoch", epoch, "begins")
+"""
+
+
+def train(folder: Path, text: str, *options: str) -> Result:
+    path = folder / "run.py"
+    path.write_text(text)
+    return CliRunner().invoke(app, ["train", str(path), *options], catch_exceptions=False)
+
+
+def test_a_script_is_trained_and_grows(tmp_path: Path) -> None:
+    result = train(tmp_path, SCRIPT + "epochs = 9", "--epochs", "2", "--run-dir", str(tmp_path / "run"), "--json")
+    assert result.exit_code == 0, result.output
+    printed = json.loads(result.stdout)
+    assert (printed["epoch"], printed["step"], printed["updates"]) == (2, 8, 8)
+    assert printed["parameters"] == 2 * 8 + 8 + 8 + 1  # grown to 8 hidden units
+    assert printed["settings"]["epochs"] == {"value": 2, "from": "command line"}
+    assert printed["settings"]["log_every"] == {"value": 2, "from": "script"}
+    assert "epoch 2 begins" in result.stderr
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == [2, 4, 6, 8]
+    assert rows[-1] == printed["metrics"]
+    assert rows[-1]["loss"] < rows[0]["loss"]
+
+
+@pytest.mark.report("R162")
+def test_settings_in_force_are_shown(tmp_path: Path) -> None:
+    result = train(tmp_path, SCRIPT, "--max-steps", "1", "--set", "gradient_clip_norm=3e-1")
+    assert result.stdout.splitlines()[:3] == [
+        "gradient_clip_norm  0.3 (command line)",
+        "log_every           2 (script)",
+        "max_steps           1 (command line)",
+    ]
+    assert "epoch 1 begins" in result.stdout
+
+
+def test_explain_trains_nothing(tmp_path: Path) -> None:
+    result = train(tmp_path, SCRIPT + "epochs = 3", "--explain")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0] == "FitLoop -> EpochLoop -> AutomaticFlow"
+    assert "  AutomaticFlow (train_step returns a loss): nonfinite='raise', schedule_by='update'" in lines
+    assert any(line.split() == ["accumulate_steps", "1", "(default)"] for line in lines)
+    assert any(line.split() == ["epochs", "3", "(script)"] for line in lines)
+    assert "begins" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("x = 1", ["--epochs", "1"], "does not define get_model, train_step, train_data, optimizers"),
+        (SCRIPT, [], "neither epochs nor max_steps"),
+        (SCRIPT + "epochs = '3'", [], "epochs = '3' in the script"),
+        (SCRIPT, ["--epochs", "1", "--set", "log_every=3"], "--set log_every=3, and the script sets log_every to 2"),
+        (SCRIPT, ["--epochs", "1", "--set", "batch_size=3"], "batch_size=3 for train_data that does not take it"),
+        (SCRIPT, ["--epochs", "-1"], "greater than or equal to 0"),
+    ],
+)
+def test_refusals(tmp_path: Path, text: str, options: list[str], message: str) -> None:
+    result = train(tmp_path, text, *options)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "own", "last"),
+    [
+        (
+            "def f():\n    1 / 0\nf()\n",
+            [],
+            ["line 3, in <module>", "line 2, in f"],
+            "ZeroDivisionError: division by zero",
+        ),
+        (
+            SCRIPT.replace("return (model", "return (modl"),
+            ["--epochs", "1"],
+            ["in train_step"],
+            "NameError: name 'modl' is not defined",
+        ),
+        ("def f(:\n", [], ["def f(:"], "SyntaxError: invalid syntax"),
+    ],
+)
+def test_a_script_that_raises_shows_its_own_traceback(
+    tmp_path: Path, text: str, options: list[str], own: list[str], last: str
+) -> None:
+    result = train(tmp_path, text, *options)
+    assert result.exit_code == 1
+    assert [part for part in own if part not in result.stderr] == []
+    assert result.stderr.splitlines()[-1] == last
+    assert "growkit/cli" not in result.stderr
+    assert "importlib" not in result.stderr

@@ -297,8 +297,8 @@ class Runtime:
 
     def share(self) -> None:
         """Gives every rank the weights, buffers and optimizer state of rank 0."""
-        slots = [value for optimizer in self.optimizers.values() for _, value in slots(optimizer)]
-        self.ranks.broadcast([*self.model.parameters(), *self.model.buffers(), *slots])
+        moved = [value for optimizer in self.optimizers.values() for _, value in slots(optimizer)]
+        self.ranks.broadcast([*self.model.parameters(), *self.model.buffers(), *moved])
 
     def clear_gradients(self) -> None:
         """No gradient of model or optimizers stays alive."""

@@ -21,6 +21,7 @@ from growkit.train.precision import LossScaling, loss_scaling
 from growkit.train.ranks import Ranks
 from growkit.train.scheduler_state import load_schedulers_state, schedulers_state
 from growkit.train.sharding import Shard, Sharding
+from growkit.train.wrapping import checked_wrapper
 
 Follower = nn.Module | MutableMapping[str, torch.Tensor]
 
@@ -279,26 +280,12 @@ class Runtime:
             self._wrapped = self.model
         if self._wrap is None:
             return
-        wrapped = self._wrap(self.model)
-        if not isinstance(wrapped, nn.Module):
-            raise EngineError(
-                f"wrap returned {type(wrapped).__name__}",
-                "the module to call in training",
-                "return the wrapped model from wrap",
-            )
-        foreign = _ids(self.model) - _ids(wrapped)
-        if foreign:
-            raise EngineError(
-                f"wrap returned a module without {len(foreign)} of the model's parameters",
-                "a module that holds the model's own parameters, not copies of them",
-                "wrap the model itself, without a deepcopy",
-            )
-        self._wrapped = wrapped
+        self._wrapped = checked_wrapper(self._wrap(self.model), self.model)
 
     def share(self) -> None:
         """Gives every rank the weights, buffers and optimizer state of rank 0."""
         moved = [value for optimizer in self.optimizers.values() for _, value in slots(optimizer)]
-        self.ranks.broadcast([*self.model.parameters(), *self.model.buffers(), *moved])
+        self.ranks.broadcast([*self.model.parameters(), *self.model.buffers(), *moved, *(self.averages or {}).values()])
 
     def clear_gradients(self) -> None:
         """No gradient of model or optimizers stays alive."""
@@ -316,7 +303,3 @@ class Runtime:
     def parameter_count(self) -> int:
         """Number of the model's parameter entries, shared ones once."""
         return sum(parameter.numel() for parameter in self.model.parameters())
-
-
-def _ids(module: nn.Module) -> set[int]:
-    return {id(parameter) for parameter in module.parameters()}

@@ -127,17 +127,6 @@ def test_a_wrong_scheduler_is_refused(make_net: Callable[..., nn.Module]) -> Non
         Runtime(schedulers=[lr_scheduler.ReduceLROnPlateau]).bind(make_net(), adam)
 
 
-def test_a_wrapper_that_copies_or_forgets_to_return_is_refused(make_net: Callable[..., nn.Module]) -> None:
-    for wrap, message in (
-        (lambda net: make_net(), "without 4 of the model's parameters"),
-        (print, "wrap returned None"),
-    ):
-        runtime = Runtime(wrap=wrap)
-        runtime.bind(make_net(), adam)
-        with pytest.raises(EngineError, match=message):
-            runtime.rebuild()
-
-
 def test_one_runtime_has_one_model(make_net: Callable[..., nn.Module]) -> None:
     runtime = Runtime()
     with pytest.raises(EngineError, match="a Runtime without a model"):

@@ -64,15 +64,11 @@ class Runtime:
         """By name, in the order in which they were given."""
         self.ranks = Ranks()
         """The processes that train together."""
-        if shard is not None and (wrap is not None or unwrap is not None):
+        if shard is not None and (wrap is not None or unwrap is not None or followers):
             raise EngineError(
-                "both shard and wrap", "one of them", "wrap inside of the function shard, or do not shard"
-            )
-        if shard is not None and followers:
-            raise EngineError(
-                f"shard, and {len(followers)} followers",
-                "followers of a model that is whole on every rank",
-                "use wrap=DistributedDataParallel, or average the weights after training",
+                "shard beside wrap, unwrap or followers",
+                "shard alone: followers need a model that is whole on every rank",
+                "wrap inside of the function shard, or use wrap=DistributedDataParallel",
             )
         self._sharding = None if shard is None else Sharding(shard)
         self.scaling: LossScaling | None = None

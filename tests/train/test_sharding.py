@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -75,6 +76,16 @@ def test_a_function_that_shards_nothing_is_refused() -> None:
         Sharding(lambda model: model).shard(net, [optimizer])
 
 
-def test_shard_and_wrap_together_are_refused() -> None:
-    with pytest.raises(EngineError, match="both shard and wrap"):
-        Runtime(shard=fully_shard, wrap=lambda model: model)
+@pytest.mark.parametrize("beside", [{"wrap": lambda model: model}, {"followers": [nn.Linear(1, 1)]}])
+def test_a_wrapper_or_followers_of_a_sharded_model_are_refused(beside: dict[str, Any]) -> None:
+    with pytest.raises(EngineError, match="shard beside wrap, unwrap or followers"):
+        Runtime(shard=fully_shard, **beside)
+
+
+def test_a_sharded_model_that_was_changed_in_place_is_refused() -> None:
+    net, optimizer = trained()
+    sharding = Sharding(fully_shard)
+    sharding.shard(net, [optimizer])
+    net.added = nn.Linear(1, 1)
+    with pytest.raises(EngineError, match="changed in place: added.bias, added.weight"):
+        sharding.gather(net, [optimizer])

@@ -30,4 +30,13 @@ TRAINING: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
         "rates of other optimizers forgotten": ("_updated_rates(changed.get(key), value)", "dict(value)"),
         "update beside a table accepted": ("isinstance(was, ChangingSetting) and value is not RESET", "False"),
     },
+    ("cli/script_settings.py", "cli/test_script_settings.py"): {
+        "settings of the command line ignored": ("        values[name] = value\n", "        pass\n"),
+        "command line wins over the script": ("if sources[name] == SCRIPT and", "if False and"),
+    },
+    ("cli/script.py", "cli/test_script.py cli/test_train.py"): {
+        "misspelt names of a script ignored": ("    if misspelt:\n", "    if False:\n"),
+        "settings at the top level ignored": ("not _is_in_settings(name, defined)", "False"),
+        "callbacks of a script ignored": ('callbacks=[*names.get("callbacks", ()), *step_callback]', "callbacks=[]"),
+    },
 }

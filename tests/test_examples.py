@@ -70,6 +70,7 @@ def test_entropies_of_the_rhyme_fall_with_the_letters_known(example: Example) ->
     assert names["entropy"](1) == pytest.approx(by_definition)
 
 
+@pytest.mark.slow
 def test_gan_finds_both_humps(example: Example, capsys: pytest.CaptureFixture[str]) -> None:
     distances = example("gan")["main"](steps=400)
     assert capsys.readouterr().out.startswith("FitLoop -> EpochLoop -> YieldingFlow\n")

@@ -39,4 +39,35 @@ TRAINING: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
         "settings at the top level ignored": ("not _is_in_settings(name, defined)", "False"),
         "callbacks of a script ignored": ('callbacks=[*names.get("callbacks", ()), *step_callback]', "callbacks=[]"),
     },
+    ("train/optimizer_steps.py", "train/test_precision.py train/test_finite.py"): {
+        "casts of old weights used again": ("            torch.clear_autocast_cache()", "            pass"),
+        "clips scaled gradients": ("            scaling.unscale(name, optimizer)", "            pass"),
+        "finite gradients of an infinite loss applied": ("scaled.detach() * 0 + 1", "None"),
+        "infinite loss taken for an overflow": (
+            "scaling is not None and scaling.loss_was_finite",
+            "scaling is not None",
+        ),
+    },
+    ("train/precision.py", "train/test_precision.py"): {
+        "scale updated for every optimizer": ("        self._unscaled.add(name)", "        self.scaler.update()"),
+        "gradients of another scale accepted": ("self._scaled_at.get(name, self._updates) != self._updates", "False"),
+    },
+    ("train/averages.py", "train/test_averages.py"): {
+        "averages without a short decay at first": ("1 - min(decay, (1 + n) / (10 + n))", "1 - decay"),
+        "averages stay in the model": ("            _copy(own, tensors)", "            pass"),
+        "number of averages lost": ('        self.updates = state["updates"]', "        pass"),
+        "averages rounded to half precision": (
+            "torch.float32 if tensor.dtype in _HALF else tensor.dtype",
+            "tensor.dtype",
+        ),
+        "masks averaged to no number": (" and bool(buffer.isfinite().all())", ""),
+    },
+    ("train/scheduler_state.py", "train/test_scheduler_state.py"): {
+        "inner schedulers are not restored": ("        load_scheduler_state(one, state[key][_NESTED])", "        pass"),
+        "longer schedule shortened by the saved one": ("if key in own and own[key] != state.get(key):", "if False:"),
+    },
+    ("train/epoch_loop.py", "train/test_precision.py train/test_averages.py"): {
+        "scale never updated": ("                runtime.close_unit()", "                pass"),
+        "averages advance for skipped updates": ("if outcome.updates and state", "if state"),
+    },
 }

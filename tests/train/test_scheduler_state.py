@@ -51,9 +51,9 @@ def sequence(optimizer: Optimizer) -> SequentialLR:
 
 MAKERS: list[Callable[[Optimizer], LRScheduler]] = [
     sequence,
-    lambda optimizer: Warmup(optimizer, StepLR(optimizer, 1, gamma=0.5)),
+    lambda optimizer: Warmup(optimizer, StepLR(optimizer, 3, gamma=0.5)),
     lambda optimizer: ChainedScheduler([StepLR(optimizer, 2), LinearLR(optimizer)], optimizer),
-    lambda optimizer: MultiStepLR(optimizer, [2, 2, 6]),
+    lambda optimizer: MultiStepLR(optimizer, [2, 2, 8]),
     lambda optimizer: OneCycleLR(optimizer, 0.7, total_steps=12),
 ]
 
@@ -85,8 +85,9 @@ def test_a_loaded_schedule_goes_on_with_its_own_optimizer(make: Any, done: int) 
     second.load_state_dict(of_optimizer)
     check_scheduler_state("main", loaded, state)
     load_scheduler_state(loaded, state)
-    assert course(second, loaded, 5) == course(first, scheduler, 5)
-    assert len(set(course(second, loaded, 2))) == 2 or isinstance(loaded, MultiStepLR | ChainedScheduler)
+    goes_on = course(first, scheduler, 5)
+    assert course(second, loaded, 5) == goes_on
+    assert len(set(goes_on)) > 1
 
 
 @pytest.mark.report("R155")

@@ -53,7 +53,7 @@ MAKERS: list[Callable[[Optimizer], LRScheduler]] = [
     sequence,
     lambda optimizer: Warmup(optimizer, StepLR(optimizer, 3, gamma=0.5)),
     lambda optimizer: ChainedScheduler([StepLR(optimizer, 2), LinearLR(optimizer)], optimizer),
-    lambda optimizer: MultiStepLR(optimizer, [2, 2, 8]),
+    lambda optimizer: MultiStepLR(optimizer, [2, 2, 7]),
     lambda optimizer: OneCycleLR(optimizer, 0.7, total_steps=12),
 ]
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
-
 from growkit.errors import SettingsError, nearest
-from growkit.train.learning_rate import check_learning_rate, rates_by_optimizer
 from growkit.train.setting_values import ChangingSetting
 from growkit.train.settings import FIXED, FIXED_ON_OR_OFF, MAY_CHANGE, OWN, TRAIN_DATA, Settings
 
@@ -130,27 +126,6 @@ class SettingsInForce:
             own["learning_rate"] = _updated_rates(self.given.learning_rate, own["learning_rate"])
         user = {key: value for key, value in self.updates.items() if key in self.given.user}
         return replace(self.given, **own, user={**self.given.user, **user})  # type: ignore[arg-type]
-
-
-def updated_settings(
-    settings: Settings,
-    updates: Mapping[str, object],
-    *,
-    optimizers: Mapping[str, Optimizer],
-    schedulers: Mapping[str, Iterable[LRScheduler]],
-) -> Settings:
-    """The settings with all updates in force; nothing is applied yet, and one wrong update refuses all.
-
-    Raises: SettingsError, as `SettingsInForce.updated`, and for a learning rate that cannot be set.
-    """
-    for key, value in updates.items():
-        if value is RESET:  # Of the settings that were given, `settings` does not know.
-            raise SettingsError(f"an update of {key} to RESET", "values", "write the value itself")
-    changed = SettingsInForce(settings).updated(updates).settings
-    if "learning_rate" in updates:
-        for name, rate in rates_by_optimizer(changed.learning_rate, optimizers).items():
-            check_learning_rate(optimizers[name], schedulers[name], rate)
-    return changed
 
 
 def _check_keys(given: Settings, updates: Mapping[str, object]) -> None:

@@ -14,11 +14,12 @@ from growkit.errors import EngineError
 from growkit.train.arguments import SignatureCall
 from growkit.train.callbacks import Callbacks
 from growkit.train.compose import MakeFlow, MakeLoop, compose
+from growkit.train.config_updates import SettingsInForce
 from growkit.train.data_source import DataSource, TrainData
 from growkit.train.evaluation import EvalStep, Evaluation
 from growkit.train.explain import explanation
 from growkit.train.feed import Feed
-from growkit.train.learning_rate import check_learning_rate, set_learning_rate
+from growkit.train.learning_rate import check_learning_rate, rates_by_optimizer, set_learning_rate
 from growkit.train.likeness import described
 from growkit.train.metrics import Metrics, Row
 from growkit.train.model_watch import ModelWatch
@@ -95,12 +96,15 @@ class Engine:
         self.console = console or Console(stderr=True, quiet=self.runtime.ranks.own > 0)
         """Where bars and lines go; what is printed here while training appears above the bars."""
         source = DataSource(train_data)
-        source.check_batch_size(settings.batch_size)
+        start = Progress()
+        now = settings.at(epoch=start.epoch, step=start.step, updates=start.updates)
+        source.check_batch_size(now.batch_size)
         self.runtime.bind(_made_model(model), optimizers)
         self.runtime.equip(precision=settings.precision, averages=settings.ema_decay is not None)
         self._state = RunState(
             runtime=self.runtime,
-            settings=settings,
+            in_force=SettingsInForce(settings),
+            settings=now,
             feed=Feed(source, device=self.runtime.device),
             display=make_display(self.console),
             watch=ModelWatch(self.runtime),
@@ -110,7 +114,7 @@ class Engine:
         self.runtime.let_engine_check(self._state.checked_updates)
         self._evaluation = Evaluation(self._state, eval_step, eval_data)
         self._state.can_evaluate = self._evaluation.is_complete
-        self._state.check_evaluation(settings)
+        self._state.check_evaluation(now)
         called = Callbacks(
             callbacks,
             epoch_callbacks,
@@ -119,12 +123,11 @@ class Engine:
         )
         self._state.hooks = called.hooks
         self._loop = compose(self._state, train_step, called, self._evaluation, loops=loops, flow=flow)
-        if settings.learning_rate is not None:
-            rates = {name: settings.learning_rate for name in self.runtime.optimizers}
-            for name, rate in rates.items():
-                check_learning_rate(self.runtime.optimizers[name], self.runtime.schedulers[name], rate)
-            for name, rate in rates.items():
-                set_learning_rate(self.runtime.optimizers[name], self.runtime.schedulers[name], rate)
+        rates = rates_by_optimizer(now.learning_rate, self.runtime.optimizers)
+        for name, rate in rates.items():
+            check_learning_rate(self.runtime.optimizers[name], self.runtime.schedulers[name], rate)
+        for name, rate in rates.items():
+            set_learning_rate(self.runtime.optimizers[name], self.runtime.schedulers[name], rate)
 
     @property
     def model(self) -> nn.Module:
@@ -148,7 +151,7 @@ class Engine:
 
     @property
     def settings(self) -> Settings:
-        """The settings in force."""
+        """The settings in force at this point, with plain values."""
         return self._state.settings
 
     @property

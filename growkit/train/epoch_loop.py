@@ -27,11 +27,13 @@ class EpochLoop:
         state = self._state
         epoch = state.progress.epoch
         if state.progress.batch == 0 and state.progress.at_window_start and self._begun != epoch:
+            state.settle()
             self._callbacks.run_epoch(state)
             self._begun = epoch
         state.feed.open(epoch, state.settings.batch_size, batch=state.progress.batch)
         while state.progress.epoch == epoch and (max_steps is None or state.progress.step < max_steps):
             if state.progress.at_window_start:
+                state.settle()
                 self._callbacks.run_step(state)
             self._run_window(max_steps)
         if state.progress.epoch != epoch:

@@ -7,7 +7,6 @@ import sys
 from torch import nn
 
 from growkit.errors import EngineError
-from growkit.train.learning_rate import set_learning_rate
 from growkit.train.likeness import described
 from growkit.train.run_state import RunState
 from growkit.train.state_transfer import plan_handover
@@ -20,7 +19,7 @@ def apply_change(state: RunState, change: StepCallbackReturn) -> None:
     Raises: SettingsError, EngineError.
     """
     runtime = state.runtime
-    settings, source = state.checked_updates(change.config_updates)
+    in_force, source = state.checked_updates(change.config_updates)
     model = change.updated_model
     if model is not None and model is not runtime.model:
         with runtime.ranks.leaving_together("the new model"):
@@ -41,15 +40,7 @@ def apply_change(state: RunState, change: StepCallbackReturn) -> None:
         state.display.message(
             f"step {state.progress.step}: model changed: {before:,} -> {state.watch.parameter_count:,} parameters"
         )
-    if not state.feed.use(source, settings.batch_size) and settings.batch_size != state.settings.batch_size:
-        state.display.message(
-            f"step {state.progress.step}: batch_size={settings.batch_size} from epoch {state.progress.epoch + 1} on: "
-            + ("train_data gave batches of other sizes" if source.goes_on else "train_data names no `start`")
-        )
-    state.settings = settings
-    if "learning_rate" in change.config_updates and settings.learning_rate is not None:
-        for name, optimizer in runtime.optimizers.items():
-            set_learning_rate(optimizer, runtime.schedulers[name], settings.learning_rate)
+    state.put_in_force(in_force, source)
     if model is not None:
         state.call_hooks("on_growth", parameters_before=before, parameters=state.watch.parameter_count)
 

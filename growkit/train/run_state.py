@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from growkit.errors import SettingsError
-from growkit.train.config_updates import updated_settings
+from growkit.train.config_updates import SettingsInForce
 from growkit.train.data_iter import DataIter
 from growkit.train.data_source import DataSource
 from growkit.train.feed import Feed
 from growkit.train.hooks import Hooks
+from growkit.train.learning_rate import check_learning_rate, rates_by_optimizer, set_learning_rate
 from growkit.train.metrics import Metrics, Row, append_json_line
 from growkit.train.model_watch import ModelWatch
 from growkit.train.progress import Progress
@@ -42,7 +43,10 @@ class RunState:
     """Where a run stands and what it works with; loops read it, and only they and the callbacks move it."""
 
     runtime: Runtime
+    in_force: SettingsInForce
+    """As they were given, and the updates since."""
     settings: Settings
+    """Those at this point of the run, with plain values."""
     feed: Feed
     display: Display
     watch: ModelWatch
@@ -111,22 +115,62 @@ class RunState:
             self.runtime.rebuild()
             self.watch.accept()
 
-    def checked_updates(self, updates: Mapping[str, object]) -> tuple[Settings, DataSource]:
+    def settings_of(self, in_force: SettingsInForce) -> Settings:
+        """The settings at this point of the run, with plain values, checked against the rest of the run.
+
+        Raises: SettingsError.
+        """
+        progress = self.progress
+        now = in_force.at(epoch=progress.epoch, step=progress.step, updates=progress.updates)
+        if now is self.settings:
+            return now
+        for name, rate in rates_by_optimizer(now.learning_rate, self.runtime.optimizers).items():
+            if rate != self._rates().get(name):
+                check_learning_rate(self.runtime.optimizers[name], self.runtime.schedulers[name], rate)
+        self.check_evaluation(now)
+        self.check_chain(now)
+        return now
+
+    def checked_updates(self, updates: Mapping[str, object]) -> tuple[SettingsInForce, DataSource]:
         """The settings with `updates` in force, and the data source; not applied yet.
 
         Raises: SettingsError, EngineError.
         """
-        changed = updated_settings(
-            self.settings, updates, optimizers=self.runtime.optimizers, schedulers=self.runtime.schedulers
-        )
+        changed = self.in_force.updated(updates)
         source = self.feed.source
         if (data := updates.get(TRAIN_DATA, source.given)) is not source.given:
             source = DataSource(data)  # type: ignore[arg-type]
-        source.check_batch_size(changed.batch_size)
+        source.check_batch_size(self.settings_of(changed).batch_size)
         self.feed.check_source(source)
-        self.check_evaluation(changed)
-        self.check_chain(changed)
         return changed, source
+
+    def put_in_force(self, in_force: SettingsInForce, source: DataSource) -> None:
+        """Makes settings and data those of the run from here on.
+
+        Raises: SettingsError; nothing is changed then.
+        """
+        now, before, rates = self.settings_of(in_force), self.settings, self._rates()
+        if not self.feed.use(source, now.batch_size) and now.batch_size != before.batch_size:
+            self.display.message(
+                f"step {self.progress.step}: batch_size={now.batch_size} from epoch {self.progress.epoch + 1} on: "
+                "train_data names no `start`"
+            )
+        updated = in_force.updates.get("learning_rate") is not self.in_force.updates.get("learning_rate")
+        self.in_force, self.settings = in_force, now
+        for name, rate in self._rates().items():
+            if updated or rate != rates.get(name):
+                set_learning_rate(self.runtime.optimizers[name], self.runtime.schedulers[name], rate)
+
+    def settle(self) -> None:
+        """Puts in force what the settings that change by themselves say for this point.
+
+        Raises: SettingsError.
+        """
+        if not self.in_force.settings.is_constant:
+            self.put_in_force(self.in_force, self.feed.source)
+
+    def _rates(self) -> dict[str, float]:
+        return rates_by_optimizer(self.settings.learning_rate, self.runtime.optimizers)
 
     def check_evaluation(self, settings: Settings) -> None:
         """Whether the evaluations that the settings ask for can be done.

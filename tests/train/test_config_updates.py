@@ -7,14 +7,13 @@ import pytest
 import torch
 
 from growkit.errors import SettingsError
-from growkit.train.config_updates import RESET, SettingsInForce, updated_settings
+from growkit.train.config_updates import RESET, SettingsInForce
 from growkit.train.setting_values import EpochwiseSetting, StepwiseSetting
 from growkit.train.settings import Settings
 
 
 def update(updates: dict[str, object]) -> Settings:
-    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
-    return updated_settings(Settings(log_every=7), updates, optimizers={"main": optimizer}, schedulers={"main": ()})
+    return SettingsInForce(Settings(log_every=7)).updated(updates).settings
 
 
 def test_updates_change_what_they_name_and_nothing_else() -> None:
@@ -68,24 +67,17 @@ def test_a_wrong_value_is_refused(updates: dict[str, object]) -> None:
 
 
 def test_a_key_of_the_users_is_updated_like_any_other() -> None:
-    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
     before = Settings(user={"temperature": 2.0, "stage": "first"})
     updates = {"temperature": 0.5, "log_every": 3}
-    after = updated_settings(before, updates, optimizers={"main": optimizer}, schedulers={"main": ()})
+    after = SettingsInForce(before).updated(updates).settings
     assert after == Settings(log_every=3, user={"temperature": 0.5, "stage": "first"})
     assert before.user == {"temperature": 2.0, "stage": "first"}
 
 
 @pytest.mark.report("R137")
 def test_a_misspelt_key_of_the_users_is_refused_with_the_nearest_one() -> None:
-    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
     with pytest.raises(SettingsError) as caught:
-        updated_settings(
-            Settings(user={"max_length": 9}),
-            {"max_lenght": 20},
-            optimizers={"main": optimizer},
-            schedulers={"main": ()},
-        )
+        SettingsInForce(Settings(user={"max_length": 9})).updated({"max_lenght": 20})
     assert caught.value.next_step == "write 'max_length'"
     assert caught.value.allowed.endswith("best_mode, train_data, max_length")
 

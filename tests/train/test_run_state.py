@@ -5,10 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torch import nn
 
 from growkit.errors import EngineError, SettingsError
-from growkit.train import Runtime, Settings
+from growkit.train import (
+    RESET,
+    ComputedSetting,
+    EpochwiseSetting,
+    Runtime,
+    Settings,
+    StepCallbackReturn,
+    StepwiseSetting,
+)
 from growkit.train.run_state import OFFERED_TO_CALLBACKS, OFFERED_TO_EVAL_STEP, OFFERED_TO_TRAIN_STEP
 
 
@@ -57,7 +66,8 @@ def test_a_batch_size_that_nothing_takes_is_refused_as_an_update(make_engine: An
     state = make_engine()._state
     with pytest.raises(SettingsError, match="batch_size=4 for train_data that does not take it"):
         state.checked_updates({"batch_size": 4})
-    assert state.checked_updates({"log_every": 4}) == (Settings(log_every=4), state.feed.source)
+    in_force, source = state.checked_updates({"log_every": 4})
+    assert (in_force.settings, source) == (Settings(log_every=4), state.feed.source)
     assert state.settings == Settings()
 
 
@@ -68,8 +78,8 @@ def test_other_data_is_checked_with_the_batch_size_beside_it(make_engine: Any, b
     state = make_engine()._state
     source = state.feed.source
     assert state.checked_updates({"train_data": batches})[1] is source  # the same object: nothing new
-    settings, other = state.checked_updates({"train_data": data, "batch_size": 4})
-    assert (settings.batch_size, other.given) == (4, data)
+    in_force, other = state.checked_updates({"train_data": data, "batch_size": 4})
+    assert (in_force.settings.batch_size, other.given) == (4, data)
     with pytest.raises(SettingsError, match="no batch_size, and train_data asks for it"):
         state.checked_updates({"train_data": data})
     with pytest.raises(SettingsError, match="batch_size=4 for train_data that does not take it"):
@@ -77,3 +87,63 @@ def test_other_data_is_checked_with_the_batch_size_beside_it(make_engine: Any, b
     with pytest.raises(EngineError, match="train_data is a int"):
         state.checked_updates({"train_data": 5})
     assert state.feed.source is source
+
+
+def test_settings_that_change_by_themselves_are_read_where_a_window_opens(make_engine: Any, loss_of: Any) -> None:
+    seen = []
+
+    def train_step(model, batch, step, config):
+        rate = engine.optimizer.param_groups[0]["lr"]
+        seen.append((step, config.learning_rate, rate, config.accumulate_steps, config.user["noise"]))
+        return loss_of(model, batch)
+
+    engine = make_engine(
+        train_step=train_step,
+        settings=Settings(
+            learning_rate=StepwiseSetting({0: 0.1, 3: 0.01}),
+            accumulate_steps=EpochwiseSetting({1: 1, 2: 2}),
+            user={"noise": ComputedSetting(lambda updates: updates * 10)},
+        ),
+    )
+    engine.fit(max_steps=8)
+    assert seen == [
+        (0, 0.1, 0.1, 1, 0),
+        (1, 0.1, 0.1, 1, 10),
+        (2, 0.1, 0.1, 1, 20),
+        (3, 0.01, 0.01, 1, 30),
+        (4, 0.01, 0.01, 1, 40),
+        (5, 0.01, 0.01, 2, 50),
+        (6, 0.01, 0.01, 2, 50),
+        (7, 0.01, 0.01, 2, 60),
+    ]
+
+
+def test_rates_by_optimizer_updates_of_them_and_back(make_engine: Any, loss_of: Any) -> None:
+    def two(model):
+        return {name: torch.optim.SGD(model[index].parameters(), lr=0.5) for name, index in (("low", 0), ("high", 2))}
+
+    changes = {1: {"low": 0.3}, 2: {"low": RESET, "high": 0.4}, 3: {"high": RESET}}
+    seen = []
+
+    def change(step, optimizers):
+        seen.append([optimizers[name].param_groups[0]["lr"] for name in ("low", "high")])
+        return StepCallbackReturn(config_updates={"learning_rate": changes[step]}) if step in changes else None
+
+    rates = {"low": 0.1, "high": 0.2}
+    engine = make_engine(
+        train_step=lambda model, batch, optimizer: loss_of(model, batch),
+        optimizers=two,
+        settings=Settings(learning_rate=rates),
+        callbacks=[change],
+    )
+    engine.fit(max_steps=5)
+    assert seen == [[0.1, 0.2], [0.1, 0.2], [0.3, 0.2], [0.1, 0.4], [0.1, 0.2]]
+
+
+def test_a_changing_setting_and_an_update_of_it_are_refused(make_engine: Any) -> None:
+    def change():
+        return StepCallbackReturn(config_updates={"learning_rate": 0.3})
+
+    engine = make_engine(settings=Settings(learning_rate=StepwiseSetting({0: 0.1})), callbacks=[change])
+    with pytest.raises(SettingsError, match="beside learning_rate=StepwiseSetting"):
+        engine.fit(1)

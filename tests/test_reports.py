@@ -75,7 +75,7 @@ REPORTS: dict[str, dict[str, tuple[str, str]]] = {
         "R086": ("skipped step and loss scaling", TESTED),
         "R087": ("loss scale not restored", TESTED),
         "R089": ("parametrised weights", TESTED),
-        "R090": ("prefix of compiled models in keys", CHECKPOINTS),
+        "R090": ("prefix of compiled models in keys", TESTED),
         "R093": ("compiled for the old shapes", TESTED),
         "R096": ("patched forward of a copy calls the original", TESTED),
         "R099": ("direction of a tie in a file", CHECKPOINTS),

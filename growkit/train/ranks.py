@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -39,7 +40,7 @@ class Ranks:
         Raises: RanksDiffer, on every rank, that names those which differ from rank 0.
         """
         if self.count > 1:
-            self._check_equal([f"{point}: {what}" for what in self.gather(point, said)])
+            self._check_equal(f"{point}: {said}")
 
     def gather(self, point: str, value: Any) -> list[Any]:
         """The value of every rank, in their order; on every rank.
@@ -48,11 +49,8 @@ class Ranks:
         """
         if self.count == 1:
             return [value]
-        answers: list[Any] = [None] * self.count
-        distributed.all_gather_object(answers, (point, value), group=self._group)
-        if any(at != point for at, _ in answers):
-            self._check_equal([f"{at}: {what}" if isinstance(what, str) else at for at, what in answers])
-        return [what for _, what in answers]
+        self._check_equal(point)
+        return self._gathered(value)
 
     @contextmanager
     def leaving_together(self, point: str, possible: bool = True) -> Iterator[None]:
@@ -89,10 +87,20 @@ class Ranks:
         """For objects: on the CPU, so that no decision waits for work on a GPU."""
         return None if distributed.get_backend() == "gloo" else distributed.new_group(backend="gloo")
 
-    def _check_equal(self, told: list[str]) -> None:
-        differing = [rank for rank, text in enumerate(told) if text != told[0]]
-        if not differing:
+    def _gathered(self, value: Any) -> list[Any]:
+        values: list[Any] = [None] * self.count
+        distributed.all_gather_object(values, value, group=self._group)
+        return values
+
+    def _check_equal(self, text: str) -> None:
+        """Compares digests first: texts are gathered, which takes longer, only where these differ."""
+        own = torch.frombuffer(bytearray(hashlib.sha256(text.encode()).digest()), dtype=torch.uint8)
+        digests = [torch.empty_like(own) for _ in range(self.count)]
+        distributed.all_gather(digests, own, group=self._group)
+        if all(torch.equal(digest, own) for digest in digests):
             return
+        told = self._gathered(text)
+        differing = [rank for rank, text in enumerate(told) if text != told[0]]
         lines = "".join(f"\n    rank {rank}: {text}" for rank, text in enumerate(_from_difference(told)))
         raise RanksDiffer(
             f"rank{'s' if len(differing) > 1 else ''} {', '.join(map(str, differing))} and rank 0 differ:{lines}",

@@ -157,3 +157,28 @@ def test_a_new_instance_beside_followers_or_on_meta_is_refused(make_engine: Any,
     empty = make_net(seed=1).to("meta")
     with pytest.raises(EngineError, match=r"parameters on the meta device: 0\.weight"):
         make_engine(callbacks=[at(1, lambda _: StepCallbackReturn(updated_model=empty))]).fit(1)
+
+
+@pytest.mark.report("R090")
+def test_a_compiled_step_is_compiled_again_after_each_of_many_changes(make_engine: Any, service: Any) -> None:
+    """Ten changes: torch's limit of 8 recompilations, past which it runs uncompiled, counts anew after each."""
+    ran: list[int] = []
+
+    def backend(graph: Any, _: Any) -> Any:
+        def run(*inputs: Any) -> Any:
+            ran.append(engine.progress.step)
+            return graph(*inputs)
+
+        return run
+
+    def widen(step: int, model: nn.Module) -> Any:
+        if step < 10:
+            service.widen(6 + step)
+            return StepCallbackReturn(updated_model=model)
+        return None
+
+    runtime = Runtime(wrap=lambda model: torch.compile(model, backend=backend))
+    engine = make_engine(callbacks=[widen], services={"growth": service}, runtime=runtime)
+    engine.fit(max_steps=12)
+    assert ran == list(range(12))
+    assert list(engine.model.state_dict()) == ["0.weight", "0.bias", "2.weight", "2.bias"]

@@ -111,7 +111,7 @@ REPORTS: dict[str, dict[str, tuple[str, str]]] = {
         "R146": ("finished epoch repeated", TESTED),
         "R148": ("order of callbacks", TESTED),
         "R151": ("optimizer replaced in a callback", MANUAL),
-        "R152": ("learning rate of the command line lost", RESUME),
+        "R152": ("learning rate of the command line lost", TESTED),
         "R153": ("scheduler restored with the old optimizer", TESTED),
         "R155": ("more epochs at resume", TESTED),
         "R157": ("callback that leaves early on some ranks", TESTED),

@@ -52,6 +52,9 @@ def train(
     epochs: Annotated[int | None, typer.Option(min=0, help="Epochs in all, before those of the script.")] = None,
     max_steps: Annotated[int | None, typer.Option(min=0, help="Batches in all, before those of the script.")] = None,
     run_dir: Annotated[Path | None, typer.Option(help="Folder for metrics.jsonl, before that of the script.")] = None,
+    resume: Annotated[
+        str | None, typer.Option(help="auto: from the newest checkpoint in run_dir; or the folder of a checkpoint.")
+    ] = None,
     assigned: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Print loops and settings, and train nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")] = False,
@@ -59,9 +62,10 @@ def train(
     """Trains what a script defines, as a RETURNN config does: get_model, train_step, train_data, optimizers.
 
     It may define settings, callbacks, train_step_callback, train_epoch_callback, eval_step, eval_data, services,
-    example_inputs (for growth), runtime, loops, flow, epochs, max_steps and run_dir too.
+    example_inputs (for growth), runtime, loops, flow, stateful, epochs, max_steps
+    and run_dir too.
     """
-    options = TrainOptions(epochs, max_steps, run_dir, assigned or (), explain, as_json)
+    options = TrainOptions(epochs, max_steps, run_dir, resume, assigned or (), explain, as_json)
     if code := run_script(script, options):
         raise typer.Exit(code)
 

@@ -36,12 +36,13 @@ KNOWN: Mapping[str, str] = {
     "flow": "a flow of your own",
     "epochs": "how many epochs to train, in all",
     "max_steps": "how many batches to train, in all",
-    "run_dir": "the folder for metrics.jsonl",
+    "run_dir": "the folder for metrics.jsonl and checkpoints",
+    "stateful": "objects whose state is saved along, by name",
 }
 """The names that a script may define, and what each is."""
 
 REQUIRED = ("get_model", "train_step", "train_data", "optimizers")
-TO_THE_ENGINE = ("eval_step", "eval_data", "runtime", "loops", "flow")
+TO_THE_ENGINE = ("eval_step", "eval_data", "runtime", "loops", "flow", "stateful")
 MODULE = "growkit_script"
 """The name of the script as a module."""
 

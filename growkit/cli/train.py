@@ -26,6 +26,7 @@ class TrainOptions:
     epochs: int | None = None
     max_steps: int | None = None
     run_dir: Path | None = None
+    resume: str | None = None
     assigned: Sequence[str] = ()
     explain: bool = False
     as_json: bool = False
@@ -61,7 +62,7 @@ def run_script(path: Path, options: TrainOptions) -> int:
         print(_text(rows if options.explain else [row for row in rows if row[2] != DEFAULT]))
         if not options.explain:
             try:
-                engine.fit(**limits)
+                engine.fit(limits["epochs"], max_steps=limits["max_steps"], resume=options.resume)
             except (Exception, SystemExit) as error:
                 return _failed(error, path)
     if options.as_json:

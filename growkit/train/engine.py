@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from torch import nn
 from torch.optim import Optimizer
 
 from growkit.errors import EngineError
+from growkit.train import random_state
 from growkit.train.arguments import SignatureCall
 from growkit.train.callbacks import Callbacks
+from growkit.train.checkpoints import Checkpoints, with_state
 from growkit.train.compose import MakeFlow, MakeLoop, compose
 from growkit.train.config_updates import SettingsInForce
 from growkit.train.data_source import DataSource, TrainData
@@ -30,6 +33,7 @@ from growkit.train.run_state import OFFERED_TO_CALLBACKS, RunState
 from growkit.train.runtime import Runtime
 from growkit.train.services import Service, check_services
 from growkit.train.settings import Settings
+from growkit.train.stopping import stopped_by_signals
 
 
 class Engine:
@@ -57,7 +61,9 @@ class Engine:
         fetched and before the step callbacks; they get the same without `batch`.
     services: by name, such as `{"growth": gk.Growth(...)}`.
     eval_step, eval_data: as `train_step` and `train_data`, for `evaluate` and `Settings(evaluate_every=...)`.
-    run_dir: folder for `metrics.jsonl`.
+    run_dir: folder for `metrics.jsonl`, and `checkpoints` (`Settings(checkpoint_every=...)`).
+    stateful: objects with `state_dict` and `load_state_dict`, by name, that belong to the run's state; callbacks
+        that have both are among them without being named.
     loops, flow: loops of your own between EpochLoop and the rest, `(state, inner) -> loop`, and a flow of your
         own, `(state, train_step, steps) -> flow`; see `growkit.train.loop.Loop`.
     console: where bars, or plain lines, are written; standard error unless given.
@@ -83,6 +89,7 @@ class Engine:
         eval_data: TrainData | None = None,
         run_dir: str | Path | None = None,
         runtime: Runtime | None = None,
+        stateful: Mapping[str, Any] | None = None,
         loops: Sequence[MakeLoop] = (),
         flow: MakeFlow | None = None,
         console: Console | None = None,
@@ -123,6 +130,15 @@ class Engine:
         )
         self._state.hooks = called.hooks
         self._loop = compose(self._state, train_step, called, self._evaluation, loops=loops, flow=flow)
+        self._checkpoints = Checkpoints(
+            self._state,
+            self._loop,
+            None if run_dir is None else Path(run_dir) / "checkpoints",
+            with_state(stateful or {}, callbacks),
+            make_model=None if isinstance(model, nn.Module) else SignatureCall(model, ("epoch", "step"), "get_model"),
+        )
+        self._state.after_unit = self._checkpoints.after_unit
+        self._state.after_epoch = self._checkpoints.after_epoch
         rates = rates_by_optimizer(now.learning_rate, self.runtime.optimizers)
         for name, rate in rates.items():
             check_learning_rate(self.runtime.optimizers[name], self.runtime.schedulers[name], rate)
@@ -169,18 +185,26 @@ class Engine:
         """One row for every evaluation; its results are named `eval_<name>`."""
         return self._state.evaluations
 
-    def fit(self, epochs: int | None = None, *, max_steps: int | None = None) -> None:
+    def fit(self, epochs: int | None = None, *, max_steps: int | None = None, resume: str | Path | None = None) -> None:
         """Trains until `epochs` epochs or `max_steps` batches are done in all, whichever comes first.
 
         A second call goes on where the first one stopped. A window that `max_steps` cuts off is closed
-        with the batches it has.
+        with the batches it has. Ctrl-C and SIGTERM stop it after the present batch or split, with a checkpoint
+        if there is a run_dir; a second one at once.
 
-        Raises: EngineError.
+        resume: "auto" goes on from the newest checkpoint in run_dir, or starts where there is none; or the
+            folder of a checkpoint, or of a run. The Engine has to be set up as the run's was, with the model
+            that the run began with (its growths are repeated), or as it was saved. Settings given now win over
+            those given then; updates that callbacks made stay in force.
+
+        Raises: EngineError, CheckpointError.
         """
         _check_limits(epochs, max_steps)
         self.runtime.check_raw("fit")
         state = self._state
+        state.stopping = False
         state.make_folder()
+        random = None if resume is None else self._checkpoints.resume(resume)
         state.watch.check_followed()
         self.runtime.ranks.agree("the start of fit", self._described())
         self.runtime.drop_wrapper()
@@ -193,13 +217,28 @@ class Engine:
         state.display.start(state.progress, epochs=epochs, max_steps=max_steps)
         try:
             state.call_hooks("on_fit_start")
-            self._loop.run(epochs=epochs, max_steps=max_steps)
-            if state.metrics.pending:
-                state.log()
+            if random is not None:
+                random_state.restore(random)
+            with stopped_by_signals(self.stop):
+                self._loop.run(epochs=epochs, max_steps=max_steps)
+                if state.metrics.pending and not state.stopping:
+                    state.log()
+                self._checkpoints.at_end()
             state.call_hooks("on_fit_end")
             self.runtime.ranks.agree("the end of fit", f"step {state.progress.step}")
         finally:
             state.display.stop()
+
+    def stop(self) -> None:
+        """Ends `fit` after the present batch or split; for callbacks, hooks and signal handlers."""
+        self._state.stopping = True
+
+    def save_checkpoint(self) -> Path:
+        """Writes a checkpoint of this moment, between two units of work, and gives its folder.
+
+        Raises: EngineError, CheckpointError.
+        """
+        return self._checkpoints.save()
 
     def _described(self) -> str:
         """What has to be the same on every rank when training begins."""

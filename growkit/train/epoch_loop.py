@@ -32,6 +32,9 @@ class EpochLoop:
             self._begun = epoch
         state.feed.open(epoch, state.settings.batch_size, batch=state.progress.batch)
         while state.progress.epoch == epoch and (max_steps is None or state.progress.step < max_steps):
+            state.stopping = any(state.runtime.ranks.gather("a window", state.stopping))
+            if state.stopping:
+                return
             if state.progress.at_window_start:
                 state.settle()
                 self._callbacks.run_step(state)
@@ -61,6 +64,9 @@ class EpochLoop:
                 self._commit(outcome, window)
                 if outcome.ends_batch:
                     state.call_hooks("on_train_step_end", batch=batch, epoch=begun.epoch, step=begun.step)
+                state.after_unit(outcome.ends_batch)
+                if state.stopping and state.runtime.ranks.count == 1:
+                    return
 
     def _next(self, outcomes: Any) -> Outcome | None:
         runtime = self._state.runtime

@@ -30,6 +30,8 @@ class FitLoop:
             if max_steps is not None and progress.step >= max_steps:
                 return
             self.inner.run(max_steps=max_steps)
+            if self._state.stopping:
+                return
 
     def _close_epoch(self) -> None:
         """Does once what belongs between two epochs, also where the run was interrupted there."""
@@ -45,6 +47,7 @@ class FitLoop:
                 for scheduler in schedulers:
                     scheduler.step()
         self._closed = done
+        self._state.after_epoch(done)
 
     def state_dict(self) -> dict[str, Any]:
         """The cursor, the last epoch that was closed, and the state of the inner loops."""

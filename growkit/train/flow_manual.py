@@ -30,10 +30,12 @@ class ManualFlow:
         self._updates: dict[str, int] = {}
         self._skipped = 0
         self._waiting = False
+        self._added = self._stepped = False  # In the present call.
 
     def run(self, batch: Any, window: Window, carry: Any = None) -> Iterator[Outcome]:
         """The outcome of the batch."""
         self._window, self._updates, self._skipped = window, {}, 0
+        self._added = self._stepped = False
         try:
             with self._steps.forward(window), self._steps.autocast():
                 offered = self._state.offered_to_train_step(batch)
@@ -48,8 +50,11 @@ class ManualFlow:
         return not self._open().last
 
     def zero_grad(self, optimizer: str | None = None) -> None:
-        """Clears the gradients of one optimizer, or of all; inside an accumulation window only at its first batch."""
-        if self._open().first:
+        """Clears the gradients of one optimizer, or of all; inside an accumulation window only before
+        its first backward pass, and after its step."""
+        window = self._open()
+        opens = window.first and (window.last or not self._added)
+        if opens or (window.last and self._stepped):
             for name in self._named(optimizer):
                 self._steps.zero_grad(name)
             self._waiting = False
@@ -63,7 +68,7 @@ class ManualFlow:
                 "reduce the loss, and do not detach it",
             )
         self._steps.backward(loss.reshape(()), self._open(), retain_graph=retain_graph)
-        self._waiting = True
+        self._waiting = self._added = True
 
     def step(self, optimizer: str | None = None) -> None:
         """Clips and applies the gradients of one optimizer, or of each; at the end of an accumulation window only."""
@@ -74,7 +79,7 @@ class ManualFlow:
                 self._updates[name] = self._updates.get(name, 0) + 1
             else:
                 self._skipped += 1
-        self._waiting = False
+        self._waiting, self._stepped = False, True
 
     def _named(self, optimizer: str | None) -> tuple[str, ...]:
         known = self._state.runtime.optimizers

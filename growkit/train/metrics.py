@@ -109,6 +109,27 @@ def weighted_means(measured: Sequence[Measurement]) -> dict[str, float]:
 
 def append_json_line(path: Path, row: Mapping[str, float | int]) -> None:
     """Adds one line to a file of JSON lines, in one write; numbers that JSON lacks become their names as text."""
-    plain = {name: value if math.isfinite(value) else str(value) for name, value in row.items()}
     with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(plain, allow_nan=False) + "\n")
+        file.write(_line(row))
+
+
+def read_json_lines(path: Path) -> list[Row]:
+    """The rows that `append_json_line` wrote; a last line that was cut off is left out."""
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        if line.endswith("\n"):
+            row = json.loads(line)
+            rows.append({name: float(value) if isinstance(value, str) else value for name, value in row.items()})
+    return rows
+
+
+def write_json_lines(path: Path, rows: Sequence[Row]) -> None:
+    """A file of these rows, in the place of one that is there."""
+    written = path.with_name(f".{path.name}.new")
+    written.write_text("".join(map(_line, rows)), encoding="utf-8")
+    written.replace(path)
+
+
+def _line(row: Mapping[str, float | int]) -> str:
+    plain = {name: value if math.isfinite(value) else str(value) for name, value in row.items()}
+    return json.dumps(plain, allow_nan=False) + "\n"

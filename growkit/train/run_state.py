@@ -14,7 +14,7 @@ from growkit.train.data_source import DataSource
 from growkit.train.feed import Feed
 from growkit.train.hooks import Hooks
 from growkit.train.learning_rate import check_learning_rate, rates_by_optimizer, set_learning_rate
-from growkit.train.metrics import Metrics, Row, append_json_line
+from growkit.train.metrics import Metrics, Row, append_json_line, read_json_lines, write_json_lines
 from growkit.train.model_watch import ModelWatch
 from growkit.train.progress import Progress
 from growkit.train.progress_bar import Display
@@ -56,6 +56,8 @@ class RunState:
     progress: Progress = field(default_factory=Progress)
     history: list[Row] = field(default_factory=list)
     evaluations: list[Row] = field(default_factory=list)
+    data_updated: bool = False
+    """Whether an update replaced the data that the Engine was given."""
     can_evaluate: bool = False
     """Whether an eval step and eval data were given."""
     check_chain: Callable[[Settings], None] = lambda settings: None
@@ -64,6 +66,12 @@ class RunState:
     """The feature that asked for a loop, by the name of its class; of those that not every run has."""
     hooks: Hooks = field(default_factory=lambda: Hooks((), ()))
     """Callbacks that only look."""
+    after_unit: Callable[[bool], object] = lambda ends_batch: None
+    """Called after each unit of work, with whether it ends its batch."""
+    after_epoch: Callable[[int], object] = lambda epoch: None
+    """Called after each epoch, and its evaluation."""
+    stopping: bool = False
+    """Whether the run is to stop after the present unit of work."""
     when_model_changes: list[Callable[[], None]] = field(default_factory=list)
     """Called after each change of the model, by loops that hold something of the old one."""
 
@@ -150,6 +158,7 @@ class RunState:
         Raises: SettingsError; nothing is changed then.
         """
         now, before, rates = self.settings_of(in_force), self.settings, self._rates()
+        self.data_updated = self.data_updated or source is not self.feed.source
         if not self.feed.use(source, now.batch_size) and now.batch_size != before.batch_size:
             self.display.message(
                 f"step {self.progress.step}: batch_size={now.batch_size} from epoch {self.progress.epoch + 1} on: "
@@ -188,6 +197,17 @@ class RunState:
         """Makes the folder of the metrics file: before work begins that a wrong path would waste."""
         if self.metrics_file is not None:
             self.metrics_file.parent.mkdir(parents=True, exist_ok=True)
+
+    def load_rows(self, steps: int, evaluations: int) -> None:
+        """Goes on behind the first so many rows of both kinds in the metrics file; later ones are taken away."""
+        if self.metrics_file is None or not self.metrics_file.is_file():
+            return
+        rows = read_json_lines(self.metrics_file)
+        measured = [any(name.startswith("eval_") for name in row) for row in rows]
+        self.history = [row for row, is_measured in zip(rows, measured, strict=True) if not is_measured][:steps]
+        self.evaluations = [row for row, is_measured in zip(rows, measured, strict=True) if is_measured][:evaluations]
+        kept = {id(row) for row in (*self.history, *self.evaluations)}
+        write_json_lines(self.metrics_file, [row for row in rows if id(row) in kept])
 
     def log(self) -> None:
         """Adds a row of metrics to history, file and display.

@@ -169,6 +169,13 @@ class Runtime:
             self.averages = Averages(self.model)
             self.followers = (*self.followers, self.averages)
 
+    def refit_averages(self) -> None:
+        """Starts averages anew for another structure of the model, whose own are to be loaded."""
+        if self.averages is not None:
+            others = [one for one in self.followers if one is not self.averages]
+            self.averages = Averages(self.model)
+            self.followers = (*others, self.averages)
+
     def close_unit(self) -> None:
         """A unit of work ended, if only by an exception."""
         if self.scaling is not None:

@@ -124,3 +124,25 @@ def test_a_script_that_raises_shows_its_own_traceback(
     assert result.stderr.splitlines()[-1] == last
     assert "growkit/cli" not in result.stderr
     assert "importlib" not in result.stderr
+
+
+def test_a_script_goes_on_from_its_newest_checkpoint(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch\n"
+        "torch.manual_seed(0)\n"
+        "model = torch.nn.Linear(2, 1)\n"
+        "train_data = [torch.full((3, 2), float(i)) for i in range(4)]\n"
+        "def train_step(model, batch): return model(batch).square().mean()\n"
+        "def optimizers(model): return torch.optim.Adam(model.parameters(), lr=0.1)\n"
+        "settings = {'checkpoint_every': 2}\n"
+        "epochs = 2\n"
+    )
+
+    def last_loss(folder: str, *extra: str) -> float:
+        result = CliRunner().invoke(app, ["train", str(script), "--run-dir", str(tmp_path / folder), *extra])
+        assert result.exit_code == 0, result.output
+        return json.loads((tmp_path / folder / "metrics.jsonl").read_text().splitlines()[-1])["loss"]
+
+    last_loss("parts", "--max-steps", "3", "--resume", "auto")
+    assert last_loss("parts", "--resume", "auto") == last_loss("whole")

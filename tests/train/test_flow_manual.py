@@ -27,6 +27,30 @@ def manual(loss_of: Any) -> Any:
     return train_step
 
 
+def stepping_first(loss_of: Any) -> Any:
+    def train_step(model, batch, flow):
+        loss = loss_of(model, batch)
+        flow.backward(loss)
+        flow.step()
+        flow.zero_grad()
+        return {"loss": loss}
+
+    return train_step
+
+
+@pytest.mark.parametrize("window", [1, 2, 3])
+def test_gradients_may_be_cleared_after_the_step_as_well(
+    make_engine: Any, manual: Any, loss_of: Any, window: int
+) -> None:
+    engines = [
+        make_engine(settings=Settings(accumulate_steps=window), train_step=step)
+        for step in (manual, stepping_first(loss_of))
+    ]
+    for engine in engines:
+        engine.fit(2)
+    assert same(engines[0].model, engines[1].model)
+
+
 @pytest.mark.parametrize("window", [1, 2, 3, 9])
 def test_it_does_what_the_automatic_flow_does(make_engine: Any, manual: Any, window: int) -> None:
     def schedules() -> Runtime:

@@ -1,0 +1,89 @@
+"""The state of a run as one value. Whole runs that are interrupted: tests/end_to_end/test_resume.py."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from growkit.errors import EngineError
+from growkit.train import Runtime, Settings
+from growkit.train.snapshot import differences, restore, snapshot
+
+
+def saved_of(engine: Any) -> dict[str, Any]:
+    return snapshot(engine._state, engine._loop, {})
+
+
+def load(engine: Any, saved: Any) -> Any:
+    return restore(engine._state, engine._loop, {}, saved)
+
+
+def test_it_holds_weights_slots_and_flags_by_name(make_engine: Any) -> None:
+    engine = make_engine()
+    engine.model[0].bias.requires_grad_(False)
+    engine.fit(max_steps=3)
+    saved = saved_of(engine)
+    assert saved["model"].keys() == engine.model.state_dict().keys()
+    assert saved["frozen"] == ["0.bias"]
+    weight = engine.model[2].weight
+    assert torch.equal(
+        saved["optimizers"]["main"]["state"]["2.weight"]["exp_avg"], engine.optimizer.state[weight]["exp_avg"]
+    )
+    other = make_engine()
+    load(other, saved)
+    assert other.progress == engine.progress
+    assert [p.requires_grad for p in other.model.parameters()] == [True, False, True, True]
+    slots = other.optimizer.state[other.model[2].weight]
+    assert slots.keys() == engine.optimizer.state[weight].keys()
+    assert all(torch.equal(value, engine.optimizer.state[weight][key]) for key, value in slots.items())
+
+
+def test_differences_are_named(make_engine: Any, make_net: Any) -> None:
+    saved = saved_of(make_engine())
+    assert differences(make_net(), saved) == []
+    assert differences(make_net(width=7), saved) == [
+        "0.weight is (7, 3), was (5, 3)",
+        "0.bias is (7,), was (5,)",
+        "2.weight is (1, 7), was (1, 5)",
+    ]
+    assert differences(nn.Sequential(nn.Linear(3, 5)), saved) == ["2.weight is missing", "2.bias is missing"]
+
+
+def test_another_set_up_is_refused_before_anything_is_changed(make_engine: Any, service: Any) -> None:
+    engine = make_engine()
+    engine.fit(max_steps=2)
+    saved = saved_of(engine)
+    for other, what in (
+        (make_engine(services={"growth": service}), "services none, for a run with growth"),
+        (make_engine(runtime=Runtime(followers=[{}])), "followers 0, for a run with 1"),
+        (
+            make_engine(optimizers=lambda model: torch.optim.SGD(model.parameters(), lr=0.1)),
+            "class of the optimizer 'main' Adam, for a run with SGD",
+        ),
+    ):
+        with pytest.raises(EngineError, match=what):
+            load(other, saved)
+        assert other.progress.step == 0
+
+
+@pytest.mark.report("R152")
+def test_settings_given_anew_win_and_are_told(make_engine: Any) -> None:
+    engine = make_engine(settings=Settings(learning_rate=0.2))
+    engine.fit(max_steps=2)
+    saved = saved_of(engine)
+    same, other = make_engine(settings=Settings(learning_rate=0.2)), make_engine(settings=Settings(learning_rate=0.3))
+    told: list[str] = []
+    other._state.display.message = told.append
+    load(same, saved)
+    load(other, saved)
+    assert [one.optimizer.param_groups[0]["lr"] for one in (same, other)] == [0.2, 0.3]
+    assert told == ["resumed with learning_rate=0.3, was 0.2"]
+
+
+def test_an_optimizer_of_parameters_from_elsewhere_is_refused(make_engine: Any) -> None:
+    def optimizer(model):
+        return torch.optim.SGD([*model.parameters(), nn.Parameter(torch.zeros(2))], lr=0.1)
+
+    with pytest.raises(EngineError, match="1 parameters that the model does not have"):
+        saved_of(make_engine(optimizers=optimizer))

@@ -17,7 +17,19 @@ from torch.nn.parallel import DistributedDataParallel as Ddp
 import growkit as gk
 from growkit.errors import GrowkitError
 from growkit.train import Runtime, Settings, StepCallbackReturn
-from tests.end_to_end.rank_runs import RANKS, Net, adam, data, data_parallel, of_all, reading, sharded, train
+from tests.end_to_end.rank_runs import (
+    RANKS,
+    Net,
+    adam,
+    data,
+    data_parallel,
+    of_all,
+    reading,
+    shard,
+    sharded,
+    step,
+    train,
+)
 
 
 def disagreements(rank: int, *names: str) -> dict[str, Any]:
@@ -68,6 +80,12 @@ def disagreements(rank: int, *names: str) -> dict[str, Any]:
         "other settings": {"settings": Settings(gradient_clip_norm=1.0 + rank)},
         "other optimizer": {"optimizers": adam if odd else of_all},
         "other splits": {},
+        "uneven evaluation": {
+            "callbacks": [],
+            "settings": Settings(evaluate_every=1),
+            "eval_step": lambda model, batch: {"loss": step(model, batch).item()},
+            "eval_data": data(rank, 3 - rank),
+        },
     }
 
     def error(name: str) -> str:
@@ -78,7 +96,11 @@ def disagreements(rank: int, *names: str) -> dict[str, Any]:
                 {key: value[:, : 7 - 2 * rank] for key, value in batch.items()} for batch in with_default["train_data"]
             ]
         try:
-            train(rank, Runtime(wrap=lambda model: Ddp(model, find_unused_parameters=True)), **with_default)
+            if name == "uneven evaluation":  # A sharded model computes on all ranks together.
+                runtime = Runtime(shard=shard)
+            else:
+                runtime = Runtime(wrap=lambda model: Ddp(model, find_unused_parameters=True))
+            train(rank, runtime, **with_default)
         except GrowkitError as raised:
             return f"{type(raised).__name__}: {raised}"
         return "no error"

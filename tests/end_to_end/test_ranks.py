@@ -94,6 +94,7 @@ SAID = {
     "other settings": "gradient_clip_norm",
     "other optimizer": "(Adam) holds",
     "other splits": "splits",
+    "uneven evaluation": "end of evaluation",
 }
 
 

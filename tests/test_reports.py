@@ -106,7 +106,7 @@ REPORTS: dict[str, dict[str, tuple[str, str]]] = {
         "R137": ("no way to change data on a metric", TESTED),
         "R138": ("loader made once too often", TESTED),
         "R140": ("last window dropped, accumulation of 0", TESTED),
-        "R142": ("accumulated gradients lost by saving", CHECKPOINTS),
+        "R142": ("accumulated gradients lost by saving", TESTED),
         "R143": ("position computed from optimizer steps", TESTED),
         "R146": ("finished epoch repeated", TESTED),
         "R148": ("order of callbacks", TESTED),

@@ -202,6 +202,9 @@ class Scaling:
         if factor:
             leaves = self._above(query, number, factor) or self._above(key, number, factor)
             self._take(leaves, op.where, factor)
+        for name in ("attn_mask", "attn_bias"):  # Positions that queries or keys have a part in.
+            if isinstance(mask := op.arguments.get(name), Value):
+                self._settle(mask, number, op.where)
         return self._of(value)
 
     def _products_over(self, number: int, op: Op, left: Value, right: Value, over: list[Node]) -> Factor:

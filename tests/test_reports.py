@@ -97,11 +97,11 @@ REPORTS: dict[str, dict[str, tuple[str, str]]] = {
         "R124": ("defaults changed between versions", CHECKPOINTS),
         "R126": ("samples lost or repeated inside an epoch", TESTED),
         "R127": ("random states not restored", TESTED),
-        "R129": ("almost nothing loaded, no message", CHECKPOINTS),
+        "R129": ("almost nothing loaded, no message", TESTED),
         "R132": ("truncated files", TESTED),
     },
     "e": {
-        "R134": ("steps that a counter does not see", MANUAL),
+        "R134": ("steps that a counter does not see", TESTED),
         "R135": ("rule for saving never fires", CHECKPOINTS),
         "R137": ("no way to change data on a metric", TESTED),
         "R138": ("loader made once too often", TESTED),

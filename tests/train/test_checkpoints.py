@@ -141,6 +141,50 @@ def test_another_structure_is_refused_with_what_differs(make_net: Any, make_engi
         make_engine(model=make_net(width=7), run_dir=tmp_path, settings=settings).fit(1, resume="auto")
 
 
+@pytest.mark.report("R129")
+def test_names_with_another_prefix_are_refused(make_net: Any, make_engine: Any, tmp_path: Path) -> None:
+    settings = Settings(checkpoint_every=3)
+    make_engine(run_dir=tmp_path, settings=settings).fit(max_steps=3)
+    prefixed = torch.nn.Sequential(make_net())
+    before = [parameter.clone() for parameter in prefixed.parameters()]
+    with pytest.raises(EngineError, match=r"0\.weight is missing; .*0\.0\.weight is new"):
+        make_engine(model=prefixed, run_dir=tmp_path, settings=settings).fit(1, resume="auto")
+    assert all(torch.equal(a, b) for a, b in zip(prefixed.parameters(), before, strict=True))
+
+
+@pytest.mark.report("R134")
+def test_steps_that_the_user_takes_count_as_batches_and_are_saved(
+    make_net: Any, make_engine: Any, loss_of: Any, tmp_path: Path
+) -> None:
+    model = make_net()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+
+    def train_step(model, batch, flow):
+        optimizer.zero_grad()
+        loss = loss_of(model, batch)
+        loss.backward()
+        optimizer.step()
+        return {"loss": loss}
+
+    engine = make_engine(
+        model=model,
+        optimizers=optimizer,
+        train_step=train_step,
+        run_dir=tmp_path,
+        settings=Settings(checkpoint_every=2, keep_last=None),
+    )
+    engine.fit(max_steps=4)
+    assert names(tmp_path) == ["step-00000002", "step-00000004"]
+    assert (engine.progress.step, engine.progress.updates) == (4, 0)
+
+
+def test_a_run_without_a_checkpoint_begins_its_rows_anew(make_engine: Any, tmp_path: Path) -> None:
+    for _ in range(2):
+        engine = make_engine(run_dir=tmp_path, settings=Settings(log_every=1))
+        engine.fit(max_steps=2, resume="auto")
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == len(engine.history) == 2
+
+
 def test_places_that_hold_nothing(make_engine: Any, tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="checkpoints without a run_dir"):
         make_engine(settings=Settings(checkpoint_every=1))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tests.end_to_end.faults_of_checkpoints import CHECKPOINTS
 from tests.end_to_end.faults_of_corrections import CORRECTIONS
 from tests.end_to_end.faults_of_discovery import DISCOVERY
+from tests.end_to_end.faults_of_resume import RESUME
 from tests.end_to_end.faults_of_training import TRAINING
 
 
@@ -291,6 +292,6 @@ _TABLE: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
 
 FAULTS = tuple(
     Fault(name, file, old, new, tests)
-    for (file, tests), edits in (_TABLE | DISCOVERY | CORRECTIONS | TRAINING | CHECKPOINTS).items()
+    for (file, tests), edits in (_TABLE | DISCOVERY | CORRECTIONS | TRAINING | CHECKPOINTS | RESUME).items()
     for name, (old, new) in edits.items()
 )

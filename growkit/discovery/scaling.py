@@ -19,15 +19,12 @@ from growkit.axes.node import Join, Node
 from growkit.axes.reading import leaf_nodes
 from growkit.discovery.call import Nature
 from growkit.discovery.cuts import Cuts, Leaf
+from growkit.discovery.factors import NONE, Factor, number_of, summed, times
 from growkit.discovery.floats import Floats
 from growkit.discovery.graph import PARTIAL, WHOLE, Graph
 from growkit.discovery.identity import Op, Value
 from growkit.discovery.statistics import Statistics
 
-Symbol = tuple[str, int]
-"""`size`, `energy` or `total`, and the axis by the serial number of its root: see `Correction`."""
-Factor = dict[Symbol, Fraction]
-"""Exponents of the symbols."""
 Numbers = Mapping[tuple[int, str], Factor]
 """Factors of numbers that came out of sizes: by number of the op and name of the argument."""
 
@@ -49,7 +46,6 @@ _TINY = 1e-6
 """A sum or norm that is kept above this much by a clamp is taken for one that is never that small."""
 _ROUNDING = frozenset(torch.finfo(dtype).eps for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16))
 """What torch takes for an eps that is not given: it stays, which is no more than the rounding error of the net."""
-_NONE: Factor = {}
 
 
 class Scaling:
@@ -102,14 +98,14 @@ class Scaling:
         if name in ("mul", "div"):
             return self._product(number, op)
         if name == "pow" and isinstance(arguments.get("exponent"), int | float):
-            return _times(self._of(arguments["self"]), Fraction(arguments["exponent"]).limit_denominator(64))
+            return times(self._of(arguments["self"]), Fraction(arguments["exponent"]).limit_denominator(64))
         if name in _POWERS:
-            return _times(self._of(arguments["self"]), _POWERS[name])
+            return times(self._of(arguments["self"]), _POWERS[name])
         given = [x for x in op.values() if self._of(x)]
         if not given:
-            return _NONE
+            return NONE
         zeros = name == "constant_pad_nd" and arguments.get("value", 0) == 0
-        if name in _CARRY or zeros or (name == "clamp_min" and 0 < _number(arguments.get("min")) <= _TINY):
+        if name in _CARRY or zeros or (name == "clamp_min" and 0 < number_of(arguments.get("min")) <= _TINY):
             return self._of(given[0]) if given == [arguments["self"]] else self._stuck(number, op)
         if name in ("add", "sub") and self._added_float(number, op, given):
             return self._of(given[0])
@@ -122,13 +118,13 @@ class Scaling:
         return self._stuck(number, op)
 
     def _of(self, value: Any) -> Factor:
-        return self._factors.get(value, _NONE) if isinstance(value, Value) else _NONE
+        return self._factors.get(value, NONE) if isinstance(value, Value) else NONE
 
     def _stuck(self, number: int, op: Op) -> Factor:
         """Settles the factors of all operands of an op that does not pass them on."""
         for value in dict.fromkeys(op.values()):
             self._settle(value, number, op.where)
-        return _NONE
+        return NONE
 
     def _settle(self, value: Value, reader: int, where: str) -> None:
         """Lets what is above a value take the inverse of its factor."""
@@ -146,7 +142,7 @@ class Scaling:
 
     def _take(self, leaves: tuple[Leaf, ...], where: str, factor: Factor) -> None:
         for leaf in leaves or (None,):
-            self.corrections.append((leaf, where, _times(factor, Fraction(-1))))
+            self.corrections.append((leaf, where, times(factor, Fraction(-1))))
 
     # Products
 
@@ -155,16 +151,16 @@ class Scaling:
         sign = Fraction(-1 if op.name == "div" else 1)
         if op.arguments.get("rounding_mode"):
             return self._stuck(number, op)
-        factor = _sum(self._of(left), _times(self._of(right), sign))
+        factor = summed(self._of(left), times(self._of(right), sign))
         for name, side in (("self", Fraction(1)), ("other", sign)):
-            factor = _sum(factor, _times(self.numbers.get((number, name), _NONE), side))
+            factor = summed(factor, times(self.numbers.get((number, name), NONE), side))
         if op.name == "mul" and factor:
             for gain in (left, right):
                 if isinstance(gain, Value) and self.graph.nature(gain) is Nature.WEIGHT:
                     leaves = self._above(gain, number, factor)
                     if leaves:
                         self._take(leaves, op.where, factor)
-                        return _NONE
+                        return NONE
         return factor
 
     def _read(self, number: int, op: Op) -> Factor:
@@ -179,7 +175,7 @@ class Scaling:
                     continue
             if factor:
                 self._settle(value, number, op.where)
-        return _NONE
+        return NONE
 
     def _both_active(self, op: Op) -> bool:
         operands = [op.arguments[name] for name in _CONTRACTIONS[op.name]]
@@ -189,23 +185,37 @@ class Scaling:
         left, right = (op.arguments[name] for name in _CONTRACTIONS[op.name])
         over = self.graph.dims(left)[-1]
         energy = self._products_over(number, op, left, right, over)
-        return _sum(energy, _sum(self._of(left), self._of(right)))
+        return summed(energy, summed(self._of(left), self._of(right)))
 
     def _kernel(self, number: int, op: Op) -> Factor:
         query, key, value = (op.arguments[name] for name in ("query", "key", "value"))
         over = self.graph.dims(query)[-1]
         factor = self._products_over(number, op, query, key, over)
-        factor = _sum(factor, _sum(self._of(query), self._of(key)))
+        factor = summed(factor, summed(self._of(query), self._of(key)))
         if op.arguments.get("scale") is None:
-            factor = _sum(factor, _times(self._spread("size", over) or _NONE, Fraction(-1, 2)))
-        factor = _sum(factor, self.numbers.get((number, "scale"), _NONE))
+            factor = summed(factor, times(self._spread("size", over) or NONE, Fraction(-1, 2)))
+        factor = summed(factor, self.numbers.get((number, "scale"), NONE))
+        mask = next(
+            (op.arguments[name] for name in ("attn_mask", "attn_bias") if op.arguments.get(name) is not None), None
+        )
+        added = self._of(mask)
+        above = self._above(mask, number, added) if isinstance(mask, Value) and added else ()
+        if added and set(above) & set(self._scaling(query, factor) + self._scaling(key, factor)):
+            # What scales the mask scales the products too: one factor for both, or none that fits.
+            self._take(
+                above if added == factor and set(above) == set(self._scaling(query, factor)) else (), op.where, added
+            )
+            return self._of(value)
+        if added:
+            self._take(above, op.where, added)
         if factor:
             leaves = self._above(query, number, factor) or self._above(key, number, factor)
             self._take(leaves, op.where, factor)
-        for name in ("attn_mask", "attn_bias"):  # Positions that queries or keys have a part in.
-            if isinstance(mask := op.arguments.get(name), Value):
-                self._settle(mask, number, op.where)
         return self._of(value)
+
+    def _scaling(self, value: Value, factor: Factor) -> tuple[Leaf, ...]:
+        """Occurrences that scale a value, whatever else they scale."""
+        return tuple(leaf for _, serial in factor for leaf in self.cuts.silencing(value, serial))
 
     def _products_over(self, number: int, op: Op, left: Value, right: Value, over: list[Node]) -> Factor:
         """The factor of a sum of products of activations, and which of both is silent in new units."""
@@ -220,7 +230,7 @@ class Scaling:
             better = kind if known else None
             self._statistics.say("contracted_activations", op.where, [self.graph.axes.nodes[serial]], better)
             self.silent[serial] += sides[0] or sides[1]
-        return factor or _NONE
+        return factor or NONE
 
     def _spread(self, symbol: str, nodes: Iterable[Node]) -> Factor | None:
         """The exponents that a sum over a dim, or its size, has in its axes; None if its parts grow by themselves."""
@@ -230,7 +240,7 @@ class Scaling:
                 continue
             parts = self.graph.axes.parts(node)
             if parts is None:
-                factor = _sum(factor, {(symbol, self.graph.serial(node)): Fraction(1)})
+                factor = summed(factor, {(symbol, self.graph.serial(node)): Fraction(1)})
                 continue
             inner = [self._spread(symbol, [part]) for part in parts.nodes]
             if parts.join is not Join.PRODUCT:
@@ -238,7 +248,7 @@ class Scaling:
             for found in inner:
                 if found is None:
                     return None
-                factor = _sum(factor, found)
+                factor = summed(factor, found)
         return factor
 
     # Statistics
@@ -246,9 +256,9 @@ class Scaling:
     def _reduction(self, number: int, op: Op) -> Factor:
         value, kind = op.arguments["self"], op.name
         if self.graph.nature(value) is not Nature.ACTIVATION:
-            return _NONE
+            return NONE
         norm = kind == "linalg_vector_norm"
-        if norm and _number(op.arguments.get("ord", 2)) != 2:
+        if norm and number_of(op.arguments.get("ord", 2)) != 2:
             return self._stuck(number, op)
         symbol = "energy" if norm or self._statistics.is_square(value) else "total"
         asked, dims = op.arguments.get("dim"), self.graph.dims(value)
@@ -258,10 +268,10 @@ class Scaling:
         if any(map(self.graph.axes.named, [[node] for node in nodes])):
             known = None if factor is None else "mean_square" if symbol == "energy" else "sum"
             self._statistics.say(f"reduce:{kind}", op.where, nodes, known)
-        factor = _times(factor or _NONE, Fraction(1, 2) if norm else Fraction(1))
+        factor = times(factor or NONE, Fraction(1, 2) if norm else Fraction(1))
         if kind == "mean":
-            factor = _sum(factor, _times(self._spread("size", nodes) or _NONE, Fraction(-1)))
-        return _sum(self._of(value), factor)
+            factor = summed(factor, times(self._spread("size", nodes) or NONE, Fraction(-1)))
+        return summed(self._of(value), factor)
 
     def _norm(self, number: int, op: Op) -> Factor:
         value, weight = op.arguments["input"], op.arguments.get("weight")
@@ -271,15 +281,15 @@ class Scaling:
         nodes = [node for dim in self.graph.dims(value)[-count:] for node in dim]
         energy, size = self._spread("energy", nodes), self._spread("size", nodes)
         if energy is None or size is None:  # a concatenation: its passages refuse what changes the statistics
-            return _NONE
-        statistic = _sum(energy, _times(size, Fraction(-1)))
+            return NONE
+        statistic = summed(energy, times(size, Fraction(-1)))
         if not statistic:
-            return _NONE
+            return NONE
         self._float(number, op.arguments.get("eps"), statistic)
-        factor = _times(statistic, Fraction(-1, 2))
+        factor = times(statistic, Fraction(-1, 2))
         if isinstance(weight, Value) and factor:
             self._take(self._above(weight, number, factor), op.where, factor)
-            return _NONE
+            return NONE
         return factor
 
     # Floats
@@ -301,18 +311,3 @@ class Scaling:
             self._take((), where, factor)
             return False
         return True
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else float("nan")
-
-
-def _sum(first: Factor, second: Factor) -> Factor:
-    found = dict(first)
-    for symbol, power in second.items():
-        found[symbol] = found.get(symbol, Fraction(0)) + power
-    return {symbol: power for symbol, power in found.items() if power}
-
-
-def _times(factor: Factor, by: Fraction) -> Factor:
-    return {symbol: power * by for symbol, power in factor.items()}

@@ -57,3 +57,37 @@ def test_a_part_that_is_read_elsewhere_too_takes_nothing(elsewhere: bool) -> Non
     sweep.grow({axis.name: 2 * FROM}, "copy")
     assert not sweep.of("wrong") + sweep.of("caught")
     assert bool(sweep.of("exact")) is not elsewhere, sweep.attempts
+
+
+class Placed(nn.Module):
+    """Attention with a mask that the queries make, of weights or of a layer (`own`); `tempered` by the kernel."""
+
+    def __init__(self, own: bool, tempered: bool):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(WIDTH, FROM) for _ in range(3))
+        self.places = nn.Embedding(TIME, FROM)
+        self.position = nn.Linear(FROM, FROM)
+        self.own, self.tempered = own, tempered
+        self.scale = FROM**-0.5
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = self.query(x), self.key(x), self.value(x)
+        places = self.places(torch.arange(x.size(1)))
+        places = self.position(places) if self.own else places
+        mask = query @ places.T * self.scale
+        scale = None if self.tempered else self.scale
+        scores = nn.functional.scaled_dot_product_attention
+        return scores(query[:, None], key[:, None], value[:, None], mask[:, None], scale=scale)[:, 0]
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("tempered", [False, True])
+@pytest.mark.parametrize("method", ["copy", "mean_pad", "std_pad", "fresh", "zero_pad", "isometric"])
+def test_a_mask_that_the_queries_make_is_kept_too(own: bool, tempered: bool, method: str) -> None:
+    torch.manual_seed(0)
+    sweep = Sweep(Placed(own, tempered).double().eval(), torch.randn(2, TIME, WIDTH, dtype=torch.float64))
+    for new in (2 * FROM, 2 * FROM - 1):
+        sweep.grow({"query.weight[0]": new}, method)
+    assert not sweep.of("wrong") + sweep.of("caught"), sweep.attempts
+    if method == "fresh" or (method == "copy" and own):
+        assert sweep.of("exact"), sweep.attempts

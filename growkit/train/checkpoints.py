@@ -103,7 +103,7 @@ class Checkpoints:
             raise EngineError("resume of an Engine that has trained", "a new Engine", "make the Engine anew")
         path = self._found(resume)
         if path is None:
-            state.load_rows(0, 0)  # What was killed before its first checkpoint runs again, and so do its rows.
+            state.set_rows_aside()
             return None
         saved = checkpoint.load(path, kind=KIND)
         for name, service in state.services.items():

@@ -209,6 +209,16 @@ class RunState:
         kept = {id(row) for row in (*self.history, *self.evaluations)}
         write_json_lines(self.metrics_file, [row for row in rows if id(row) in kept])
 
+    def set_rows_aside(self) -> None:
+        """Rows of an earlier run in the metrics file go to a file of their own, `metrics-1.jsonl` and so on."""
+        file = self.metrics_file
+        if file is not None and file.is_file():
+            number = 1
+            while (aside := file.with_name(f"{file.stem}-{number}{file.suffix}")).exists():
+                number += 1
+            file.rename(aside)
+            self.display.message(f"no checkpoint to go on from: begins anew; earlier metrics are in {aside.name}")
+
     def log(self) -> None:
         """Adds a row of metrics to history, file and display.
 

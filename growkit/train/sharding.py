@@ -116,7 +116,10 @@ def _replace(
     successors: Mapping[Any, nn.Parameter],
     convert: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
 ) -> None:
-    """Lets optimizers hold other parameters in the place of theirs, with the tensors of their state converted."""
+    """Lets optimizers hold other parameters in the place of theirs, with gradients and the tensors of their state."""
+    for parameter, successor in successors.items():
+        if parameter.grad is not None:
+            successor.grad = convert(parameter.grad, successor)
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             group["params"] = [successors.get(parameter, parameter) for parameter in group["params"]]

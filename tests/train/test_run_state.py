@@ -147,3 +147,11 @@ def test_a_changing_setting_and_an_update_of_it_are_refused(make_engine: Any) ->
     engine = make_engine(settings=Settings(learning_rate=StepwiseSetting({0: 0.1})), callbacks=[change])
     with pytest.raises(SettingsError, match="beside learning_rate=StepwiseSetting"):
         engine.fit(1)
+
+
+def test_rows_of_a_run_that_begins_anew_are_set_aside(make_engine: Any, tmp_path: Path) -> None:
+    for _ in range(3):
+        make_engine(run_dir=tmp_path).fit(max_steps=1, resume="auto")
+    files = sorted(path.name for path in tmp_path.iterdir())
+    assert files == ["metrics-1.jsonl", "metrics-2.jsonl", "metrics.jsonl"]
+    assert {len((tmp_path / name).read_text().splitlines()) for name in files} == {1}

@@ -46,6 +46,7 @@ def trained() -> tuple[Tied, torch.optim.Adam]:
 
 def test_there_and_back_keeps_values_ties_flags_and_optimizer_state() -> None:
     net, optimizer = trained()
+    gradients = [p.grad.clone() for p in net.parameters() if p.grad is not None]
     values = {name: value.clone() for name, value in net.state_dict().items()}
     slots = [
         {key: value.clone() for key, value in optimizer.state[p].items()} for p in optimizer.param_groups[0]["params"]
@@ -64,6 +65,8 @@ def test_there_and_back_keeps_values_ties_flags_and_optimizer_state() -> None:
     assert plain.head.weight is plain.embedding.weight
     assert not plain.norm.bias.requires_grad
     assert (plain.training, plain.norm.training) == (True, False)
+    kept = [p.grad for p in plain.parameters() if p.grad is not None]
+    assert all(torch.equal(one, other) for one, other in zip(kept, gradients, strict=True))
     held = optimizer.param_groups[0]["params"]
     assert [id(p) for p in held] == [id(p) for p in plain.parameters() if p.requires_grad]
     for parameter, before in zip(held, slots, strict=True):

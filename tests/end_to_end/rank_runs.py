@@ -93,7 +93,7 @@ class Digests:
 
 
 def train(rank: int | None, runtime: Runtime | None = None, **given: Any) -> dict[str, Any]:
-    """A run over two epochs: digests after growths and at the end, weights and optimizer state as numbers."""
+    """A run over two epochs, or the rest of one: digests after growths and at the end, weights and slots as numbers."""
     digests = Digests()
     given = {
         "model": make_net(),
@@ -104,9 +104,10 @@ def train(rank: int | None, runtime: Runtime | None = None, **given: Any) -> dic
         "services": {"growth": gk.Growth(torch.arange(4))},
         "settings": Settings(gradient_clip_norm=0.5),
     } | given
+    resume = given.pop("resume", None)
     given["callbacks"] = [*given["callbacks"], digests]
     engine = digests.engine = Engine(**given, runtime=runtime, console=QUIET)
-    engine.fit(2)
+    engine.fit(2, resume=resume)
     engine.runtime.drop_wrapper()
     weights = {name: value.tolist() for name, value in engine.model.named_parameters()}
     moments = [value.tolist() for optimizer in engine.optimizers.values() for _, value in slots(optimizer)]

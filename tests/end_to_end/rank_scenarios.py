@@ -108,10 +108,29 @@ def disagreements(rank: int, *names: str) -> dict[str, Any]:
     return {name: error(name) for name in names}
 
 
+def resumed(rank: int, folder: str, *names: str) -> dict[str, Any]:
+    """Whether runs that go on from checkpoints, inside and between windows and growths, end as the whole one does."""
+
+    def run(name: str, run_dir: Path, resume: Path | None = None) -> dict[str, Any]:
+        runtime = Runtime(shard=shard) if name == "sharded" else Runtime(wrap=Ddp)
+        settings = Settings(accumulate_steps=2, checkpoint_every=1, keep_last=None)
+        result = train(rank, runtime, settings=settings, run_dir=run_dir, resume=resume)
+        return {"weights": result["weights"], "slots": result["slots"], "end": result["digests"][-1]}
+
+    ends = {}
+    for name in names:
+        whole_dir = Path(folder) / name
+        whole = run(name, whole_dir)
+        saved = {step: whole_dir / "checkpoints" / f"step-{step:08d}" for step in (1, 3, 4, 7, 9)}
+        ends[name] = {step: run(name, Path(folder) / f"{name} {step}", path) == whole for step, path in saved.items()}
+    return ends
+
+
 SCENARIOS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "data_parallel": data_parallel,
     "sharded": sharded,
     "disagreements": disagreements,
+    "resumed": resumed,
 }
 
 

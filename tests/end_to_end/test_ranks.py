@@ -77,6 +77,13 @@ def test_sharded_flavours(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_each_rank_goes_on_where_it_was(tmp_path: Path) -> None:
+    ranks = run_pair(tmp_path, "resumed", str(tmp_path / "runs"), "wrapped", "sharded")
+    equal = dict.fromkeys(["1", "3", "4", "7", "9"], True)
+    assert ranks == [{"wrapped": equal, "sharded": equal}] * RANKS
+
+
+@pytest.mark.slow
 def test_a_conformer_in_shards(tmp_path: Path) -> None:
     check_equal(run_pair(tmp_path, "sharded", "conformer"), "conformer")
 

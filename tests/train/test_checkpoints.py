@@ -52,6 +52,7 @@ def test_a_run_goes_on_from_its_newest_checkpoint(make_engine: Any, tmp_path: Pa
         resumed.fit(3, resume="auto")
 
 
+@pytest.mark.report("R135")
 @pytest.mark.report("R148")
 def test_a_checkpoint_comes_after_the_hooks_of_its_step(make_engine: Any, tmp_path: Path) -> None:
     calls: list[Any] = []
@@ -134,6 +135,7 @@ def test_get_model_makes_the_structure_as_saved(make_net: Any, make_engine: Any,
     assert engine.model[0].weight.shape == (9, 3)
 
 
+@pytest.mark.report("R124")
 def test_another_structure_is_refused_with_what_differs(make_net: Any, make_engine: Any, tmp_path: Path) -> None:
     settings = Settings(checkpoint_every=3)
     make_engine(run_dir=tmp_path, settings=settings).fit(max_steps=3)

@@ -232,3 +232,37 @@ def test_evaluation_runs_on_whole_sequences_with_fresh_state() -> None:
     engine.fit(1)
     engine.evaluate()
     assert seen == [(None, 10)] * 6
+
+
+@pytest.mark.report("R166")
+def test_a_decoder_goes_on_from_its_own_state_while_the_source_stays_whole() -> None:
+    """The encoder is run where there is no carry yet: once for each batch."""
+    generator = torch.Generator().manual_seed(2)
+    data = [
+        {"x": torch.randn(2, size, 3, generator=generator, dtype=torch.float64), "y": batch["y"], "source": batch["x"]}
+        for size, batch in zip((10, 10), sequences(2), strict=True)
+    ]
+    encoded: list[int] = []
+
+    def step(model, batch, carry):
+        if carry is None:
+            encoded.append(batch["source"].shape[1])
+            _, carry = model.rnn(batch["source"])
+        return loss_and_state(model, batch, carry)
+
+    engine = make_engine(data, step, settings={"time_dims": {"x": 1, "y": 1, "source": None}})
+    engine.fit(1)
+    net = make_net()
+    optimizer = adam(net)
+    for batch in data:
+        state = None
+        for part, _ in pieces(batch, 4):
+            if state is None:
+                _, state = net.rnn(batch["source"])
+            optimizer.zero_grad()
+            loss, state = loss_and_state(net, part, state)
+            loss.backward()
+            optimizer.step()
+            state = free(state)
+    assert same(engine.model, net)
+    assert encoded == [10, 10]

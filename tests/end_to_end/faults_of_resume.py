@@ -1,4 +1,4 @@
-"""Faults of what a run takes up again: see `faults`."""
+"""Faults of what a run takes up again, and of what it is shared by: see `faults`."""
 
 _LAW = "end_to_end/test_resume.py"
 
@@ -25,5 +25,14 @@ RESUME: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
     },
     ("train/fit_loop.py", _LAW): {
         "an epoch is closed again": ('        self._closed = state["closed"]', "        pass"),
+    },
+    ("train/run_state.py", "train/test_checkpoints.py"): {
+        "rows behind the checkpoint stay": ("if not is_measured][:steps]", "if not is_measured]"),
+    },
+    ("train/sharding.py", "train/test_sharding.py"): {
+        "gradients that wait are left behind": ("        if parameter.grad is not None:\n", "        if False:\n"),
+    },
+    ("discovery/scaling.py", "end_to_end/test_temperature.py"): {
+        "masks bring no factor": ("        added = self._of(mask)\n", "        added = NONE\n"),
     },
 }

@@ -1,5 +1,6 @@
 """When a run is saved, what is kept, and what can be gone on from."""
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -196,3 +197,16 @@ def test_places_that_hold_nothing(make_engine: Any, tmp_path: Path) -> None:
         make_engine().fit(1, resume=tmp_path / "none")
     with pytest.raises(CheckpointError):
         make_engine().fit(1, resume=tmp_path)
+
+
+def test_rows_behind_an_older_checkpoint_are_taken_away(make_engine: Any, tmp_path: Path) -> None:
+    settings = Settings(checkpoint_every=2, log_every=1, evaluate_every=1)
+    given = {"eval_step": lambda model, batch: 1.0, "eval_data": [0], "run_dir": tmp_path, "settings": settings}
+    make_engine(**given).fit(2)
+    engine = make_engine(**given)
+    engine.fit(max_steps=4, resume=tmp_path / "checkpoints" / "step-00000008")
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [(row["step"], "eval_loss" in row) for row in rows] == [
+        *((step, False) for step in range(1, 6)), (5, True), *((step, False) for step in range(6, 9)),
+    ]  # fmt: skip
+    assert (len(engine.history), len(engine.evaluations)) == (8, 1)

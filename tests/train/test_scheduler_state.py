@@ -73,7 +73,7 @@ def course(held: Optimizer, scheduler: LRScheduler, steps: int) -> list[float]:
 
 @pytest.mark.report("R153")
 @pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize("done", [0, 2, 5])
+@pytest.mark.parametrize("done", [0, 2, 4, 5])
 def test_a_loaded_schedule_goes_on_with_its_own_optimizer(make: Any, done: int) -> None:
     first = optimizer()
     scheduler = make(first)

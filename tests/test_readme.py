@@ -77,7 +77,8 @@ def test_tbptt_with_and_without_growkit_gives_the_same_weights() -> None:
         assert not torch.equal(weight, start[name]), name
 
 
-def test_the_script_is_one_for_growkit_train(tmp_path: Path) -> None:
+def test_the_script_is_one_for_growkit_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # A run has a folder of its own.
     (script,) = (block for block in BLOCKS if "def get_model" in block)
     (tmp_path / "run.py").write_text(script)
     for line in re.findall(r"^growkit (train run.py .*)$", README, re.MULTILINE):

@@ -125,6 +125,19 @@ def test_a_grown_model_is_built_from_its_config(
     assert_reloads(model, inputs, before)
 
 
+@pytest.mark.report("R030")
+@pytest.mark.parametrize("name", ["LlamaForCausalLM", "Qwen3ForCausalLM", "ViTForImageClassification"])
+def test_init_hooks_that_come_later_draw_nothing(name: str) -> None:
+    """Neither in wider layers nor in new ones."""
+    model, inputs = make(name)
+    (stack,) = [name for name, module in model.named_modules() if isinstance(module, nn.ModuleList)]
+    gk.grow(model, widen=widen(model, inputs, {FFN: 1.5}), deepen={stack: 3}, example_inputs=inputs)
+    held = {name: value.clone() for name, value in model.state_dict().items()}
+    model.post_init()
+    model.init_weights()
+    torch.testing.assert_close(dict(model.state_dict()), held, rtol=0, atol=0)
+
+
 def test_an_eps_that_follows_an_axis_is_found_in_the_config() -> None:
     model, inputs = make("LlamaForCausalLM")
     before = outputs(model, inputs)

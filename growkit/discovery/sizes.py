@@ -21,6 +21,7 @@ from growkit.discovery.given_numbers import Expected
 from growkit.discovery.readers import READERS
 from growkit.discovery.size_floats import Powers, SizeFloat
 from growkit.discovery.size_floats import plain as plain_float
+from growkit.discovery.source_line import source_line
 from growkit.discovery.taint import Comparison, Literal, Origin, SizeInt, SizeOf, as_int, origin_of, plain, tracked
 from growkit.discovery.trace import Tracer
 from growkit.discovery.uses import Run, Use, Uses
@@ -106,7 +107,9 @@ class SizeWatch(TorchFunctionMode):
                 size = plain(value)
                 if size >= 0:
                     fits = size == prod(node.size for node in dim)
-                    self.uses.sizes.append(Use(origin_of(value) if fits else Literal(size), dim, where))
+                    origin = origin_of(value) if fits else Literal(size)
+                    place = f"{where}, {source_line()}" if isinstance(origin, Literal) else where
+                    self.uses.sizes.append(Use(origin, dim, place))
         elif plain_name in _FACTORS:
             pass
         elif plain_name.removeprefix("i") in _NUMERIC or plain_name in _NUMERIC:
@@ -150,7 +153,8 @@ class SizeWatch(TorchFunctionMode):
     def lock_cuts(self, name: str) -> None:
         """Locks what was cut out of axes by numbers that were not seen."""
         for dim in self.tracer.cuts:
-            self.uses.sizes.append(Use(Literal(prod(node.size for node in dim)), dim, self.tracer.where(name)))
+            where = f"{self.tracer.where(name)}, {source_line()}"
+            self.uses.sizes.append(Use(Literal(prod(node.size for node in dim)), dim, where))
         self.tracer.cuts.clear()
 
     def _tracked_size(self, name: str, args: Any, kwargs: Any, result: Any) -> Any:

@@ -69,7 +69,7 @@ def test_a_size_that_cannot_follow_is_locked_with_its_place(shape: Any, ints: di
     table = heads_by(shape, **ints)
     locks = [lock for axis in table if axis.name in (H, D) for lock in axis.locks]
     assert locks
-    assert {lock.where for lock in locks} <= {"Small (view)", "half"}
+    assert {lock.where.partition(", ")[0] for lock in locks} <= {"Small (view)", "half"}
 
 
 def test_two_numbers_that_only_fix_a_product_lock() -> None:

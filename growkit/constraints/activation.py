@@ -31,7 +31,8 @@ _TOTAL = frozenset(
         *("ge", "logical_not", "logical_and", "logical_or", "logical_xor", "bitwise_not", "bitwise_and", "bitwise_or"),
         *("bitwise_xor", "isnan", "isinf", "isfinite", "where", "masked_fill", "constant", "max_pool", "softmax"),
         *("amax", "amin", "max", "min", "argmax", "argmin", "all", "any", "var", "std", "var_mean", "std_mean", "prod"),
-        *("logsumexp", "linalg_vector_norm", "layer_norm", "rms_norm", "group_norm", "batch_norm"),
+        *("logsumexp", "linalg_vector_norm", "layer_norm", "rms_norm", "group_norm", "batch_norm", "lerp"),
+        "addcmul",
     }
 )
 """Functions that are finite for all finite units: what a reader of weight zero makes of them is zero."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
-from torch._ops import OpOverloadPacket
+from torch._ops import OpOverload, OpOverloadPacket
 
 from growkit.discovery.call import Call, Known
 from growkit.errors import SettingsError
@@ -17,6 +17,7 @@ Rule = Callable[[Call], Known | list[Known] | None]
 _R = TypeVar("_R", bound=Rule)
 
 _RULES: dict[OpOverloadPacket, Rule] = {}
+_BY_TAG: dict[torch.Tag, Rule] = {}
 
 
 def register(*ops: Any) -> Callable[[_R], _R]:
@@ -49,12 +50,30 @@ WHOLE = {
 """Modules that compute a parameter from all entries of another one, and why its axes cannot grow."""
 
 
-def rule_of(op: OpOverloadPacket) -> Rule | None:
+def register_tagged(tag: torch.Tag) -> Callable[[_R], _R]:
+    """Makes a function the rule of the ops that torch, or who wrote them, gave this tag, and that have no other."""
+
+    def enter(rule: _R) -> _R:
+        _BY_TAG[tag] = rule
+        return rule
+
+    return enter
+
+
+def rule_of(op: OpOverload) -> Rule | None:
     """The rule of an op. An op in place (`add_`) has that of the plain one unless it has its own."""
-    if op in _RULES:
-        return _RULES[op]
-    name = op.__name__
-    if name.endswith("_") and not name.startswith("_") and str(op).startswith("aten."):
-        plain = getattr(torch.ops.aten, name[:-1], None)
-        return _RULES.get(plain) if plain else None
-    return None
+    same = [op, *_out_of_place(op)]
+    for packet in (one.overloadpacket for one in same):
+        if packet in _RULES:
+            return _RULES[packet]
+    return next((_BY_TAG[tag] for one in same for tag in one.tags if tag in _BY_TAG), None)
+
+
+def _out_of_place(op: OpOverload) -> list[OpOverload]:
+    name = op.overloadpacket.__name__
+    if op.namespace != "aten" or name.startswith("_") or not name.endswith("_"):
+        return []
+    plain = getattr(torch.ops.aten, name[:-1], None)
+    if plain is None:
+        return []
+    return [getattr(plain, op._overloadname, getattr(plain, plain.overloads()[0]))]

@@ -256,7 +256,7 @@ class Tracer(TorchDispatchMode):
         self.numbers.op(len(self.flow.ops) - 1, call.arguments, where, self.dims)
         if inputs:
             self.scales.op(call, inputs, outputs)
-        rule: Callable[[Call], Any] | None = rule_of(op)
+        rule: Callable[[Call], Any] | None = rule_of(func)
         try:
             if rule is None and inputs:
                 raise Unfollowable(f"{op} is no op that growkit knows")

@@ -17,6 +17,11 @@ from growkit.nn.encoder import ConformerEncoder
 X = torch.randn(2, 7, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
+def unknown(x: Tensor) -> Tensor:
+    """An op that growkit has no rule for."""
+    return x.put(torch.tensor([3]), torch.ones(1, dtype=x.dtype))
+
+
 class ResidualMlp(nn.Module):
     """Linear, two pre-norm blocks, linear."""
 

@@ -12,7 +12,7 @@ from growkit.axes.expressions import Role
 from growkit.axes.node import Dim
 from growkit.discovery.call import DECLARE, OTHERS, Call, Known, Nature
 from growkit.discovery.derived import FACTOR, SHIFTED, TERM
-from growkit.discovery.rule_table import register
+from growkit.discovery.rule_table import register, register_tagged
 
 aten = torch.ops.aten
 TABLE = "it meets a table that the forward pass makes, with a value of its own for each unit"
@@ -40,24 +40,13 @@ def as_it_is(call: Call) -> Known:
     return Known(known.dims, known.nature)
 
 
-@register(
-    aten.relu, aten.relu6, aten.gelu, aten.silu, aten.sigmoid, aten.tanh, aten.exp, aten.log, aten.log1p, aten.expm1,
-    aten.rsqrt, aten.sqrt, aten.reciprocal, aten.abs, aten.sin, aten.cos, aten.pow, aten.softplus, aten.hardtanh,
-    aten.hardswish, aten.hardsigmoid, aten.mish, aten.elu, aten.leaky_relu, aten.erf, aten.log_sigmoid_forward,
-    aten.square, aten.sign, aten.round, aten.floor, aten.ceil, aten.clamp, aten.clamp_min, aten.clamp_max,
-    aten.logical_not, aten.bitwise_not, aten.isnan, aten.isinf, aten.isfinite, aten.nan_to_num, aten.threshold,
-    aten.eq, aten.ne, aten.lt, aten.le, aten.gt, aten.ge, aten.logical_and, aten.logical_or, aten.bitwise_and,
-    aten.bitwise_or, aten.logical_xor, aten.bitwise_xor, aten.maximum, aten.minimum, aten.remainder, aten.fmod,
-    aten.floor_divide, aten.celu, aten.hardshrink, aten.softshrink, aten.atan, aten.asinh, aten.sinh, aten.cosh,
-    aten.tan, aten.erfc, aten.sinc, aten.log2, aten.log10, aten.exp2, aten.frac, aten.trunc, aten.hypot, aten.atan2,
-    aten.logaddexp, aten.xlogy, aten.sgn, aten.fmax, aten.fmin, aten.copysign, aten.heaviside, aten.angle, aten.lgamma,
-    aten.digamma, aten.i0,
-)  # fmt: skip
+@register_tagged(torch.Tag.pointwise)
+@register(aten.hardswish, aten.log_sigmoid_forward, aten.floor_divide)  # torch does not say so of these
 def nonlinear(call: Call) -> Known | list[Known]:
     """A function of each entry: copies pass, scales do not."""
     tensors = [x for x in call.arguments.values() if isinstance(x, Tensor)]
     first = call.result if isinstance(call.result, Tensor) else call.result[0]
-    known = combine(call, tensors, first.shape, None)
+    known = combine(call, tensors, first.shape, Role.GAIN)
     if known.nature is Nature.WEIGHT:
         return through_function(call, known)
     power = call.arguments.get("exponent")

@@ -35,6 +35,8 @@ LATE = torch.arange(7)[:, None] > 3
         (lambda x: torch.where(x > 0, x, 0.0), "pointwise:where"),
         (lambda x: x * torch.sigmoid(x), "gate"),
         (lambda x: x + x.neg(), "terms"),
+        (lambda x: torch.lerp(x, x.sin(), 0.3), "pointwise:lerp"),
+        (lambda x: torch.special.erfcx(x), "pointwise:special_erfcx"),
     ],
 )
 def test_what_an_activation_passes(function: object, kind: str) -> None:
@@ -174,6 +176,22 @@ def test_a_parameter_produces_the_dims_that_it_brings_along(size: int) -> None:
     assert deviation_after_copies(model, X, {"w[0]": [*range(size), 0]}) < 1e-12
     divided = Small(lambda m, x: m.b(x[..., :1] / m.w), w=weight(size), b=nn.Linear(size, 4))
     assert reasons(discover(divided, X), "w[0]") == ["its role in this parameter is not known"]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda m, x: torch.lerp(x, x.sin(), m.w),
+        lambda m, x: torch.lerp(m.w, m.v, x.sigmoid()),
+        lambda m, x: torch.addcmul(m.v, x, m.w, value=0.7),
+        lambda m, x: torch.addcdiv(x, m.w, x.exp()),
+        lambda m, x: torch.maximum(x, m.w) + m.v,
+        lambda m, x: torch.where(x > m.w, x, m.v),
+    ],
+)
+def test_a_function_of_an_activation_and_of_parameters_of_its_units(function: Callable[..., Tensor]) -> None:
+    model = Small(lambda m, x: m.b(function(m, m.a(x))), a=nn.Linear(5, 4), b=nn.Linear(4, 2), w=weight(4), v=weight(4))
+    assert deviation_after_copies(model, X, {"a.weight[0]": [0, 1, 2, 3, 1, 3, 3]}) < 1e-12
 
 
 def test_what_is_written_into_a_constant_is_an_activation() -> None:

@@ -130,7 +130,7 @@ def _(s: Sizes) -> tuple[nn.Module, Tensor]:
     return chain(s, lambda m, h: torch.vmap(lambda row: torch.tanh(row @ m.w.t()))(h), s.b, w=weight(s.b, s.a))
 
 
-@construct("a derivative in the forward pass", "enter.weight[0]", refused={"mid.bias[0]": "no op that growkit knows"})
+@construct("a derivative in the forward pass", "enter.weight[0]", refused={"mid.bias[0]": "produces and consumes it"})
 def _(s: Sizes) -> tuple[nn.Module, Tensor]:
     def mid(m: Small, h: Tensor) -> Tensor:
         with torch.enable_grad():

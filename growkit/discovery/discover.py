@@ -91,7 +91,7 @@ def discover(
     vouched = {axes.root(leaf).serial for node in labels.values() for leaf in leaf_nodes(axes, node)}
     lock_doubtful(model, tracer, vouched)
 
-    factors = {key: numbers.factor(*found) for key, found in tracer.numbers.found.items()}
+    factors = {key: numbers.factors(*found) for key, found in tracer.numbers.found.items()}
     scaling = Scaling(tracer.graph(), tracer.floats, factors)
     rename_passages(axes, scaling.resolved)
     note_averages(scaling.graph)

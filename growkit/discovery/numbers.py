@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import islice, product
@@ -11,6 +12,7 @@ from growkit.axes.union_find import Axes
 from growkit.discovery import polynomials
 from growkit.discovery.call import DECLARE, OTHERS
 from growkit.discovery.comparisons import bounded, stays
+from growkit.discovery.factors import Factor
 from growkit.discovery.polynomials import Polynomial
 from growkit.discovery.size_floats import Powers
 from growkit.discovery.taint import Attribute, Comparison, Computed, Literal, Origin, SizeOf
@@ -63,17 +65,21 @@ class Numbers:
                 self._lock(held, Lock(reason, attribute.path, OTHERS))
         return found
 
-    def factor(self, powers: Powers, where: str) -> dict[tuple[str, int], Fraction]:
-        """The exponents that a number made of sizes has in the sizes of axes, by ("size", axis)."""
-        found: dict[tuple[str, int], Fraction] = {}
+    def factors(self, powers: Powers, where: str) -> list[list[Factor]]:
+        """The exponents that a number made of sizes has in those of axes, for each of the sizes.
+
+        Several for a size of several axes, which one attribute keeps for all of them: any of them is right.
+        """
+        found = []
         for origin, power in powers:
-            size = self._value(origin, certain=False)
-            if size is None or len(size) != 1:
+            sizes = self._values(origin, certain=False)
+            exponent = Fraction(power).limit_denominator(64)
+            choices = [{("size", serial): exponent * count for serial, count in Counter(next(iter(size))).items()}
+                       for size in sizes if len(size) == 1]  # fmt: skip
+            if choices:
+                found.append(choices)
+            else:
                 self._number(self._axes_of(origin), where)
-                continue
-            for serial in next(iter(size)):
-                key = ("size", serial)
-                found[key] = found.get(key, Fraction(0)) + Fraction(power).limit_denominator(64)
         return found
 
     def _solve(self, uses: Iterable[Use]) -> None:
@@ -169,7 +175,7 @@ class Numbers:
     def _explained_by_equality(self, compared: Iterable[tuple[Comparison, str]]) -> list[tuple[Comparison, str]]:
         """Takes what is asked to be equal, and is, for the same size; gives all comparisons."""
         given = list(compared)
-        waiting = [item for item in given if item[0].equal and item[0].sign in ("eq", "ne")]
+        waiting = [item for item in given if item[0].equal]
         progress = True
         while progress:
             left = [item for item in waiting if not self._explain_equality(*item)]
@@ -179,20 +185,26 @@ class Numbers:
     def _explain_equality(self, comparison: Comparison, where: str) -> bool:
         a, b = (self._value(origin, certain=True) for origin in (comparison.left, comparison.right))
         unknown, size = (comparison.left, b) if a is None else (comparison.right, a)
-        if a is not None and b is not None:
+        if size is None or not polynomials.axes_in(size) or (a is not None and b is not None):
             return False
-        return size is not None and bool(polynomials.axes_in(size)) and self._explain(unknown, size, where, True)
+        if comparison.sign not in ("eq", "ne"):  # `self.size < self.capacity`: with one of them it would turn out so
+            least = polynomials.add(polynomials.constant(polynomials.evaluate(size, self.axes)), size, -1)
+            if stays(comparison.sign, least if a is None else polynomials.multiply(least, polynomials.constant(-1)), 0):
+                return False
+        return self._explain(unknown, size, where, True)
 
     def _compared(self, comparison: Comparison, where: str) -> None:
         """What was compared must compare so at all larger sizes."""
-        left, right = (self._value(origin, certain=False) for origin in (comparison.left, comparison.right))
-        if left is None or right is None:
+        sides = [self._values(origin, certain=False) for origin in (comparison.left, comparison.right)]
+        if not all(sides):
             self._number(self._axes_of(comparison.left) | self._axes_of(comparison.right), where)
             return
-        difference = polynomials.add(left, right, -1)
-        now = polynomials.evaluate(difference, self.axes)
-        if stays(comparison.sign, difference, now):
+        # one attribute that is the size of several axes is that of all of them after a growth too
+        differences = [polynomials.add(a, b, -1) for a, b in islice(product(*sides), _MOST_VALUES)]
+        difference, now = differences[0], polynomials.evaluate(differences[0], self.axes)
+        if any(stays(comparison.sign, one, now) for one in differences):
             return
+        left, right = sides[0][0], sides[1][0]
         found = bounded(comparison.sign, difference, now)
         if found:
             serial, kind = found

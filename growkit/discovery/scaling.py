@@ -9,7 +9,7 @@ temperature of attention). A float that is added on the way, such as the eps of 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -25,8 +25,8 @@ from growkit.discovery.graph import PARTIAL, WHOLE, Graph
 from growkit.discovery.identity import Op, Value
 from growkit.discovery.statistics import Statistics
 
-Numbers = Mapping[tuple[int, str], Factor]
-"""Factors of numbers that came out of sizes: by number of the op and name of the argument."""
+Numbers = Mapping[tuple[int, str], Sequence[Sequence[Factor]]]
+"""Factors of numbers that came out of sizes: by number of the op and name of the argument, choices for each size."""
 
 _CARRY = WHOLE | PARTIAL | {"neg", "relu", "abs", "leaky_relu", "dropout", "native_dropout", "index", "cumsum"}
 _POWERS = {"sqrt": Fraction(1, 2), "rsqrt": Fraction(-1, 2), "reciprocal": Fraction(-1), "square": Fraction(2)}
@@ -144,6 +144,17 @@ class Scaling:
         for leaf in leaves or (None,):
             self.corrections.append((leaf, where, times(factor, Fraction(-1))))
 
+    def _of_number(self, number: int, name: str, met: Factor) -> Factor:
+        """The factor of a number that came out of sizes; of one that sizes several axes, by those that it meets."""
+        found = NONE
+        for choices in self.numbers.get((number, name), ()):
+            near = {serial for _, serial in met}
+            for value in self.graph.ops[number].values():
+                near.update(self.graph.serial(node) for dim in self.graph.leaves(value) for node in dim)
+            fitting = (one for one in choices if all(serial in near for _, serial in one))
+            found = summed(found, next(fitting, choices[0]))
+        return found
+
     # Products
 
     def _product(self, number: int, op: Op) -> Factor:
@@ -153,7 +164,7 @@ class Scaling:
             return self._stuck(number, op)
         factor = summed(self._of(left), times(self._of(right), sign))
         for name, side in (("self", Fraction(1)), ("other", sign)):
-            factor = summed(factor, times(self.numbers.get((number, name), NONE), side))
+            factor = summed(factor, times(self._of_number(number, name, factor), side))
         if op.name == "mul" and factor:
             for gain in (left, right):
                 if isinstance(gain, Value) and self.graph.nature(gain) is Nature.WEIGHT:
@@ -194,7 +205,7 @@ class Scaling:
         factor = summed(factor, summed(self._of(query), self._of(key)))
         if op.arguments.get("scale") is None:
             factor = summed(factor, times(self._spread("size", over) or NONE, Fraction(-1, 2)))
-        factor = summed(factor, self.numbers.get((number, "scale"), NONE))
+        factor = summed(factor, self._of_number(number, "scale", factor))
         mask = next(
             (op.arguments[name] for name in ("attn_mask", "attn_bias") if op.arguments.get(name) is not None), None
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -64,6 +64,8 @@ class Sweep:
     factory: Factory | None = None
     """What the model grows by if it cannot grow in place."""
     layouts: Mapping[str, str] | None = None
+    joint: Collection[Collection[str]] = ()
+    """Globs of axes that one size of the factory makes: they grow to the same size."""
     attempts: list[Attempt] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -126,9 +128,10 @@ class Sweep:
         return attempt
 
     def plan(self, widen: Mapping[str, int], method: str | None = None) -> Plan | GrowkitError:
-        """A plan, with what the error of a tie asks for; or why there is none."""
+        """A plan, with what the factory builds alike and what the error of a tie asks for; or why there is none."""
+        widen = self._jointly(widen)
         try:
-            return make_plan(self.table, dict(widen), method=method, leave=self.table.unread)
+            return make_plan(self.table, widen, method=method, leave=self.table.unread)
         except TieError as error:
             suggested = re.search(r"widen=(\{.*\})", error.next_step)
             if suggested is None:
@@ -142,6 +145,14 @@ class Sweep:
             raise AssertionError(f"the growth that a TieError suggests breaks a tie: {again}") from None
         except GrowkitError as error:
             return error
+
+    def _jointly(self, widen: Mapping[str, int]) -> dict[str, int]:
+        found = dict(widen)
+        for name, new in widen.items():
+            for globs in self.joint:
+                if any(fnmatchcase(name, glob) for glob in globs):
+                    found |= {axis.name: new for axis in self.table if any(fnmatchcase(axis.name, g) for g in globs)}
+        return found
 
     def _done(self, plan: Plan, method: str | None, verified: bool = False) -> Attempt:
         """A plan that was made must be kept exactly, and if it is not, verification must say so."""
@@ -201,7 +212,7 @@ def _likeness(axis: Axis) -> tuple[Any, ...]:
 
 def swept(entry: Entry, equal_sizes: bool) -> Sweep:
     """A model of the zoo, all of whose axes were grown, one by one and together."""
-    sweep = Sweep(*entry.make(equal_sizes), entry.factory, entry.layouts)
+    sweep = Sweep(*entry.make(equal_sizes), entry.factory, entry.layouts, entry.joint)
     sweep.every_axis()
     for factors in COMBINED:
         sweep.together(factors, 1.5)

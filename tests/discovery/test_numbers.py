@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -88,6 +89,30 @@ def test_one_number_for_two_axes_ties_them() -> None:
 
     table = discover(Small(run, a=nn.Linear(5, 4), b=nn.Linear(4, 4), n=4), X)
     assert numbers(table) == {"n": ["a.weight[0]", "b.weight[0]"]}
+
+
+def test_two_numbers_compare_as_the_sizes_that_they_share() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        a, b, c = (F.relu(part(x)) for part in (m.a, m.b, m.c))
+        a, b = a.view(*x.shape[:-1], m.n), b.view(*x.shape[:-1], m.n)
+        b, c = b.view(*x.shape[:-1], m.most), c.view(*x.shape[:-1], m.most)
+        return m.d(a) + m.d(b) + m.d(c) if m.n < m.most else m.d(a) - m.d(b) - m.d(c)
+
+    parts = {name: nn.Linear(5, 4) for name in "abc"}
+    table = discover(Small(run, **parts, d=nn.Linear(4, 2), n=4, most=4), X)
+    assert not size_matters(table, "a.weight[0]")
+
+
+@pytest.mark.parametrize("asked", [operator.lt, operator.gt, operator.le, operator.ge])
+def test_what_is_compared_with_a_size_that_it_is_follows_where_it_would_turn_out_otherwise(asked: Any) -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        y = m.a(x).view(*x.shape[:-1], m.n)
+        return m.b(y) if asked(m.other, m.n) else -m.b(y)
+
+    table = discover(Small(run, a=nn.Linear(5, 4), b=nn.Linear(4, 3), n=4, other=4), X)
+    assert not table.by_name["a.weight[0]"].locked
+    stays = asked(4, 4) is asked(4, 5)
+    assert numbers(table) == {"n": ["a.weight[0]"]} | ({} if stays else {"other": ["a.weight[0]"]})
 
 
 def test_numbers_that_disagree_give_equal_sizes() -> None:

@@ -91,3 +91,35 @@ def test_a_mask_that_the_queries_make_is_kept_too(own: bool, tempered: bool, met
     assert not sweep.of("wrong") + sweep.of("caught"), sweep.attempts
     if method == "fresh" or (method == "copy" and own):
         assert sweep.of("exact"), sweep.attempts
+
+
+class Shared(nn.Module):
+    """Two layers of attention that ask one place for the number of units in a head."""
+
+    def __init__(self, on_queries: bool):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.ModuleList([nn.Linear(WIDTH, FROM) for _ in range(3)]) for _ in range(2)])
+        self.back = nn.Linear(FROM, WIDTH)
+        self.sizes = {"head": FROM}
+        self.on_queries = on_queries
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            query, key, value = (part(x).view(-1, TIME, self.sizes["head"]) for part in layer)
+            scale = self.sizes["head"] ** -0.5
+            scores = (query * scale) @ key.mT if self.on_queries else (query @ key.mT) * scale
+            x = x + self.back(scores.softmax(-1) @ value)
+        return x
+
+
+@pytest.mark.parametrize("on_queries", [False, True])
+@pytest.mark.parametrize("method", ["copy", "fresh"])
+def test_one_number_is_the_temperature_of_every_layer(on_queries: bool, method: str) -> None:
+    torch.manual_seed(0)
+    sweep = Sweep(Shared(on_queries).double().eval(), torch.randn(2, TIME, WIDTH, dtype=torch.float64))
+    attempt = sweep.grow({"layers.0.0.weight[0]": 2 * FROM}, method)
+    assert attempt.outcome == "exact", attempt.reason
+    assert {name for name in attempt.widen if name.endswith(".0.weight[0]")} == {
+        "layers.0.0.weight[0]",
+        "layers.1.0.weight[0]",
+    }

@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from growkit.growth.sizes import Sizes
 from growkit.testing.randomise import randomise
 from growkit.testing.sweep import Sweep, refusals, wanted
 from growkit.testing.zoo import ZOO
@@ -63,6 +64,19 @@ def test_axes_grow_together_by_factors_for_their_kinds() -> None:
     first, second = ({f"blocks.{i}.attention.qkv.weight[0].0": 4, f"blocks.{i}.up.weight[0]": 10} for i in (0, 1))
     dims = {f"blocks.{i}.attention.qkv.weight[0].{part}": 4 for i in (0, 1) for part in (1, 5)}  # tied by a number
     assert attempt.widen == {"blocks.0.attention.out.weight[0]": 12, **first, **second, **dims}
+
+
+def test_what_one_size_of_a_factory_makes_grows_alike() -> None:
+    def factory(sizes: Sizes) -> nn.Module:
+        width = sizes["0.weight[0]"]
+        return nn.Sequential(nn.Linear(3, width), nn.Linear(width, width), nn.Linear(width, 2))
+
+    sweep = _sweep(factory({"0.weight[0]": 5}))  # type: ignore[arg-type]
+    sweep.factory = factory
+    assert sweep.grow({"0.weight[0]": 10}).outcome == "refused"
+    sweep.joint = [("[01].weight[[]0[]]",)]
+    attempt = sweep.grow({"0.weight[0]": 10})
+    assert (attempt.outcome, attempt.widen) == ("exact", {"0.weight[0]": 10, "1.weight[0]": 10})
 
 
 def test_what_a_person_would_want_and_what_never_grew() -> None:

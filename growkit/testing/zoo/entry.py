@@ -35,6 +35,8 @@ class Entry:
     """Layouts to declare, of what only training reads."""
     factory: Factory | None = None
     """What the model grows by if it cannot grow in place: `growkit.grow(..., factory=entry.factory)`."""
+    joint: tuple[tuple[str, ...], ...] = ()
+    """Names or globs of axes that one size of the factory makes."""
 
     def make(self, equal_sizes: bool = False, seed: int = 0) -> tuple[nn.Module, Any]:
         """The model in float64 and eval mode, away from its initial values, and inputs that it accepts."""

@@ -88,4 +88,13 @@ def _conformer(size: Size) -> tuple[nn.Module, tuple[Tensor, Tensor]]:
     return model, (torch.randn(2, 29, FEATURES), torch.tensor([29, 23], dtype=torch.int32))
 
 
-ENTRIES = (Entry("RETURNN Conformer", _conformer, factory=rebuild),)
+_STREAM = ("*.input_projection.weight[[]1[]]", "*.positionwise_conv1.weight[[]1[]].0", "*.pos_emb[[]1[]]")
+_PER_HEAD = ("*.qkv.weight[[]1[]].1", "*.qkv.weight[[]1[]].3")
+ENTRIES = (
+    Entry(
+        "RETURNN Conformer",
+        _conformer,
+        factory=rebuild,
+        joint=(_STREAM, ("*.linear_ff.weight[[]1[]]",), ("*.qkv.weight[[]1[]].0",), _PER_HEAD),
+    ),
+)

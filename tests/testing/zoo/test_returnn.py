@@ -20,6 +20,8 @@ NAME = "RETURNN Conformer"
         {"**.linear_ff.weight[1]": 31},
         {"**.pos_bias_u[0]": 7},
         {"**.conv_layers.*.filter[0]": 2.0},
+        {"**.input_projection.weight[1]": 2.0, "**.positionwise_conv1.weight[1].0": 2.0, "**.pos_emb[1]": 2.0},
+        {"**.pos_bias_u[1]": 2.0, "**.self_att.proj.weight[0].1": 2.0},
     ],
 )
 def test_it_grows_by_its_factory(widen: dict[str, int | float], equal_sizes: bool) -> None:

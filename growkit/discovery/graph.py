@@ -79,6 +79,10 @@ class Graph:
             self._leaves[value.tensor] = found
         return found
 
+    def serials(self, value: Value) -> set[int]:
+        """The axes of a value."""
+        return {self.serial(leaf) for dim in self.leaves(value) for leaf in dim}
+
     def of_axis(self, value: Value, serial: int) -> Iterator[Node]:
         """The occurrences of one axis in a value."""
         for dim in self.leaves(value):

@@ -10,6 +10,7 @@ from itertools import islice, product
 from growkit.axes.axis import Equality, Lock, Number, Passage
 from growkit.axes.union_find import Axes
 from growkit.discovery import polynomials
+from growkit.discovery.arithmetic import computed, undo_left, undo_right
 from growkit.discovery.call import DECLARE, OTHERS
 from growkit.discovery.comparisons import bounded, stays
 from growkit.discovery.factors import Factor
@@ -133,7 +134,7 @@ class Numbers:
                 elif sign == "%":
                     self._lock(set().union(*map(polynomials.axes_in, (a[0], b[0], size))), Lock(_UNKNOWN, where, KEEP))
                 else:
-                    self._equal([_compute(sign, a[0], b[0]), size], where)
+                    self._equal([one for one in (computed(sign, a[0], b[0]), size) if one is not None], where)
             return True
         if not a and not b:
             return False
@@ -146,7 +147,7 @@ class Numbers:
         A product with an attribute that is the size of other axes already says that it is the size of these too.
         """
         a, b = self._values(left, certain=False), self._values(right, certain=False)
-        if sign not in ("//", "%") and any(_compute(sign, x, y) == size for x, y in product(a, b)):
+        if sign not in ("//", "%") and any(computed(sign, x, y) == size for x, y in product(a, b)):
             return True
         if sign == "//" and any(polynomials.multiply(y, size) == x for x, y in product(a, b)):
             return True
@@ -168,7 +169,7 @@ class Numbers:
             reduced = polynomials.substitute(size, same)
             for known in a or b:
                 other = polynomials.substitute(known, same)
-                found.append(_undo_right(sign, reduced, other) if a else _undo_left(sign, reduced, other))
+                found.append(undo_right(sign, reduced, other) if a else undo_left(sign, reduced, other))
         done = [p for p in found if p is not None]
         return next((p for p in done if polynomials.as_expression(p) is not None), done[0] if done else None)
 
@@ -239,8 +240,8 @@ class Numbers:
                 return self.known.get(origin, unknown)
             case Computed(sign, left, right):
                 operands = product(self._values(left, certain), self._values(right, certain))
-                computed = (_divided(sign, a, b) if sign in ("//", "%") else _compute(sign, a, b) for a, b in operands)
-                return [p for p in islice(computed, _MOST_VALUES) if p is not None]
+                results = (computed(sign, a, b) for a, b in operands)
+                return [p for p in islice(results, _MOST_VALUES) if p is not None]
 
     def _equal(self, sizes: list[Polynomial], where: str) -> None:
         different = [size for i, size in enumerate(sizes) if size not in sizes[:i]]
@@ -286,44 +287,3 @@ def attributes_in(origin: Origin) -> list[Attribute]:
         case Computed(_, left, right):
             return attributes_in(left) + attributes_in(right)
     return []
-
-
-def _compute(sign: str, a: Polynomial, b: Polynomial) -> Polynomial:
-    return polynomials.multiply(a, b) if sign == "*" else polynomials.add(a, b, 1 if sign == "+" else -1)
-
-
-def _divided(sign: str, a: Polynomial, b: Polynomial) -> Polynomial | None:
-    """a // b or a % b, None where it cannot be said for all sizes."""
-    if not polynomials.axes_in(a) and not polynomials.axes_in(b):
-        numbers = a.get((), 0), b.get((), 0)
-        return polynomials.constant(numbers[0] // numbers[1] if sign == "//" else numbers[0] % numbers[1])
-    quotient = polynomials.divide(a, b)
-    return quotient if sign == "//" or quotient is None else polynomials.constant(0)
-
-
-def _undo_left(sign: str, size: Polynomial, b: Polynomial) -> Polynomial | None:
-    """x of x (sign) b = size."""
-    match sign:
-        case "%":
-            return None
-        case "*":
-            return polynomials.divide(size, b)
-        case "//":
-            return polynomials.multiply(size, b)
-        case "+":
-            return polynomials.add(size, b, -1)
-    return polynomials.add(size, b)
-
-
-def _undo_right(sign: str, size: Polynomial, a: Polynomial) -> Polynomial | None:
-    """x of a (sign) x = size."""
-    match sign:
-        case "%":
-            return None
-        case "*":
-            return polynomials.divide(size, a)
-        case "//":
-            return polynomials.divide(a, size)
-        case "+":
-            return polynomials.add(size, a, -1)
-    return polynomials.add(a, size, -1)

@@ -148,11 +148,8 @@ class Scaling:
         """The factor of a number that came out of sizes; of one that sizes several axes, by those that it meets."""
         found = NONE
         for choices in self.numbers.get((number, name), ()):
-            near = {serial for _, serial in met}
-            for value in self.graph.ops[number].values():
-                near.update(self.graph.serial(node) for dim in self.graph.leaves(value) for node in dim)
-            fitting = (one for one in choices if all(serial in near for _, serial in one))
-            found = summed(found, next(fitting, choices[0]))
+            near = {serial for _, serial in met}.union(*map(self.graph.serials, self.graph.ops[number].values()))
+            found = summed(found, next((one for one in choices if all(s in near for _, s in one)), choices[0]))
         return found
 
     # Products
@@ -293,8 +290,7 @@ class Scaling:
         energy, size = self._spread("energy", nodes), self._spread("size", nodes)
         if energy is None or size is None:  # a concatenation: its passages refuse what changes the statistics
             return NONE
-        statistic = summed(energy, times(size, Fraction(-1)))
-        if not statistic:
+        if not (statistic := summed(energy, times(size, Fraction(-1)))):
             return NONE
         self._float(number, op.arguments.get("eps"), statistic)
         factor = times(statistic, Fraction(-1, 2))

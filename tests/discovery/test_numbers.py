@@ -96,10 +96,10 @@ def test_two_numbers_compare_as_the_sizes_that_they_share() -> None:
         a, b, c = (F.relu(part(x)) for part in (m.a, m.b, m.c))
         a, b = a.view(*x.shape[:-1], m.n), b.view(*x.shape[:-1], m.n)
         b, c = b.view(*x.shape[:-1], m.most), c.view(*x.shape[:-1], m.most)
-        return m.d(a) + m.d(b) + m.d(c) if m.n < m.most else m.d(a) - m.d(b) - m.d(c)
+        return m.d(a) + m.e(b) + m.f(c) if m.n < m.most else m.d(a) - m.e(b) - m.f(c)
 
-    parts = {name: nn.Linear(5, 4) for name in "abc"}
-    table = discover(Small(run, **parts, d=nn.Linear(4, 2), n=4, most=4), X)
+    parts = {name: nn.Linear(5, 4) for name in "abc"} | {name: nn.Linear(4, 2) for name in "def"}
+    table = discover(Small(run, **parts, n=4, most=4), X)
     assert not size_matters(table, "a.weight[0]")
 
 

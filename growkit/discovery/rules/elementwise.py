@@ -47,13 +47,12 @@ def nonlinear(call: Call) -> Known | list[Known]:
     tensors = [x for x in call.arguments.values() if isinstance(x, Tensor)]
     first = call.result if isinstance(call.result, Tensor) else call.result[0]
     known = combine(call, tensors, first.shape, Role.GAIN)
-    if known.nature is Nature.WEIGHT:
-        return through_function(call, known)
+    if known.nature is not Nature.ACTIVATION:
+        return through_function(call, known) if any(map(call.axes.named, known.dims)) else known
     power = call.arguments.get("exponent")
     name = "power" if call.op == "pow" and isinstance(power, int | float) and power > 0 else call.op
     for dim in known.dims:
-        if known.nature is Nature.ACTIVATION:
-            call.note(dim, f"pointwise:{name}")
+        call.note(dim, f"pointwise:{name}")
     return known
 
 

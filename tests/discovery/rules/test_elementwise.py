@@ -62,6 +62,21 @@ def test_linear_ops_leave_nothing(function: object) -> None:
     assert passages(table, "a.weight[0]") == set()
 
 
+def test_what_a_buffer_passes() -> None:
+    """Scaled frequencies are no scaled sines."""
+    places = torch.arange(7.0, dtype=torch.float64)[:, None]
+    model = Small(
+        lambda m, x: m.a(x) + m.b(torch.sin(places * m.f)),
+        a=nn.Linear(5, 2),
+        b=nn.Linear(3, 2),
+        f=torch.rand(3, dtype=torch.float64),
+    )
+    table = discover(model, X)
+    assert passages(table, "f[0]") == {"pointwise:sin"}
+    assert deviation_after_copies(model, X, {"f[0]": [0, 1, 2, 1]}) < 1e-12
+    assert not any("isometric" in admitted for admitted in table.by_name["f[0]"].admits)
+
+
 def test_a_parameter_that_is_added_produces_and_one_that_multiplies_is_a_gain() -> None:
     model = Small(lambda m, x: (m.a(x) + m.shift) * m.scale / m.divisor, a=nn.Linear(5, 4), shift=weight(4),
                   scale=weight(7, 4), divisor=weight(4))  # fmt: skip

@@ -10,6 +10,9 @@ from growkit.axes.union_find import Axes
 BESIDE_OTHERS = " beside others"
 """End of the kind of a passage that takes a part of a composite dim together with the others."""
 
+REPEATED = "repeated"
+"""The kind of a passage that takes statistics over several values of each unit, as over those of four patches."""
+
 _TOGETHER = ("layer_norm", "rms_norm", "group_norm", "reduce:")
 
 
@@ -43,7 +46,8 @@ def settle(axes: Axes) -> None:
     """Hands roles, passages and locks of composite nodes down to their parts; roles only once.
 
     What looks at all units of a concatenation together (statistics, an output whose places count) is marked so on
-    its parts, unless the part can grow without the others: new units at the very end keep the places of the old.
+    its parts, unless the part can grow without the others: new units at the very end keep the places of the old, and
+    all parts may be one axis.
     """
     for node in axes.nodes:  # grows while it runs: each occurrence gets parts of its own
         axes.parts(node)
@@ -55,18 +59,22 @@ def settle(axes: Axes) -> None:
             part.roles.update(node.roles)
             theirs = axes.shared(part)
             for passage in shared.passages:
-                theirs.passages[_handed_down(passage, part, node.parts)] = None
+                theirs.passages |= dict.fromkeys(_handed_down(axes, passage, part, node.parts))
             for lock, declarable in shared.locks.items():
                 theirs.locks.setdefault(lock, declarable)
         node.roles = {}
 
 
-def _handed_down(passage: Passage, part: Node, parts: Parts) -> Passage:
+def _handed_down(axes: Axes, passage: Passage, part: Node, parts: Parts) -> list[Passage]:
     concat = parts.join is Join.CONCAT
     if passage.kind in ("output", "lookup"):
         # row-major: what is appended to the last part, or to the slowest factor, comes after everything
         alone = part is (parts.nodes[-1] if concat else parts.nodes[0])
+    elif concat and passage.kind.startswith(_TOGETHER):
+        if all(axes.root(other) is axes.root(part) for other in parts.nodes):
+            return [passage, Passage(REPEATED, passage.where)]
+        alone = False
     else:
-        alone = not (concat and passage.kind.startswith(_TOGETHER))
+        alone = True
     together = passage.kind.endswith(BESIDE_OTHERS)
-    return passage if alone or together else Passage(passage.kind + BESIDE_OTHERS, passage.where)
+    return [passage if alone or together else Passage(passage.kind + BESIDE_OTHERS, passage.where)]

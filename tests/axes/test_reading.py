@@ -77,6 +77,17 @@ def test_what_looks_at_a_whole_concatenation_is_marked_on_its_parts() -> None:
     assert _kinds(axes, last) == ["layer_norm beside others", "output", "reduce:mean beside others", "residual"]
 
 
+def test_statistics_over_one_axis_several_times_are_those_over_that_axis() -> None:
+    axes = Axes()
+    first, second = axes.node(3), axes.node(3)
+    axes.unify([first], [second])
+    whole = axes.concat([[first], [second]])
+    for kind in ("rms_norm", "output"):
+        axes.note([whole], kind, "here")
+    settle(axes)
+    assert _kinds(axes, first) == ["output", "output beside others", "repeated", "rms_norm"]
+
+
 def test_of_a_product_only_the_slowest_factor_can_append_to_an_output() -> None:
     axes = Axes()
     whole = axes.node(6, named=True)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from torch import nn
+import pytest
+import torch
+from torch import Tensor, nn
 
 from growkit.discovery.discover import discover
+from growkit.testing import randomise
+from growkit.testing.sweep import Sweep
 from tests.discovery.models import Small, X, passages
 
 
@@ -62,3 +66,21 @@ def test_instance_norm_treats_each_channel_alone() -> None:
         assert passages(table, "a.weight[0]") == {"batch_norm", "output"}
         assert table["n.num_features"] == table["a.weight[0]"]
         assert table.unreached == ()
+
+
+@pytest.mark.parametrize("norm", [nn.LayerNorm, nn.RMSNorm])
+def test_a_norm_over_several_values_of_each_unit(norm: type[nn.Module]) -> None:
+    """As over those of merged patches: exact, or refused without a look at values."""
+
+    def run(m: Small, x: Tensor) -> Tensor:
+        x = m.enter(x)
+        return m.leave(m.norm(torch.cat([x[:, 0::2], x[:, 1::2]], -1)))
+
+    model = Small(run, enter=nn.Linear(5, 3), norm=norm(6, eps=1e-3), leave=nn.Linear(6, 2))
+    sweep = Sweep(randomise(model.double()).eval(), X[:, :6])
+    sweep.every_axis()
+    assert sweep.of("wrong") == sweep.of("caught") == []
+    exact = {(a.method, a.widen["enter.weight[0]"]) for a in sweep.of("exact") if "enter.weight[0]" in a.widen}
+    assert ("copy", 6) in exact
+    assert (("zero_pad", 4) in exact) is (norm is nn.RMSNorm)
+    assert ("mean_pad", 4) not in exact

@@ -204,9 +204,7 @@ def _(s: Sizes) -> tuple[nn.Module, Tensor]:
     ), _image(s)  # fmt: skip
 
 
-@construct(
-    "merged patches", "merge.weight[0]", refused={"enter.weight[0]": "layer_norm takes it together with other axes"}
-)
+@construct("merged patches", "enter.weight[0]", "merge.weight[0]")
 def _(s: Sizes) -> tuple[nn.Module, Tensor]:
     def run(m: Small, x: Tensor) -> Tensor:
         h = m.enter(x).permute(0, 2, 3, 1)

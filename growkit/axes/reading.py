@@ -10,9 +10,6 @@ from growkit.axes.union_find import Axes
 BESIDE_OTHERS = " beside others"
 """End of the kind of a passage that takes a part of a composite dim together with the others."""
 
-REPEATED = "repeated"
-"""The kind of a passage that takes statistics over several values of each unit, as over those of four patches."""
-
 _TOGETHER = ("layer_norm", "rms_norm", "group_norm", "reduce:")
 
 
@@ -47,7 +44,7 @@ def settle(axes: Axes) -> None:
 
     What looks at all units of a concatenation together (statistics, an output whose places count) is marked so on
     its parts, unless the part can grow without the others: new units at the very end keep the places of the old, and
-    all parts may be one axis.
+    statistics over several values of each unit, as in merged patches, are statistics over the units.
     """
     for node in axes.nodes:  # grows while it runs: each occurrence gets parts of its own
         axes.parts(node)
@@ -59,22 +56,19 @@ def settle(axes: Axes) -> None:
             part.roles.update(node.roles)
             theirs = axes.shared(part)
             for passage in shared.passages:
-                theirs.passages |= dict.fromkeys(_handed_down(axes, passage, part, node.parts))
+                theirs.passages[_handed_down(axes, passage, part, node.parts)] = None
             for lock, declarable in shared.locks.items():
                 theirs.locks.setdefault(lock, declarable)
         node.roles = {}
 
 
-def _handed_down(axes: Axes, passage: Passage, part: Node, parts: Parts) -> list[Passage]:
+def _handed_down(axes: Axes, passage: Passage, part: Node, parts: Parts) -> Passage:
     concat = parts.join is Join.CONCAT
     if passage.kind in ("output", "lookup"):
         # row-major: what is appended to the last part, or to the slowest factor, comes after everything
         alone = part is (parts.nodes[-1] if concat else parts.nodes[0])
-    elif concat and passage.kind.startswith(_TOGETHER):
-        if all(axes.root(other) is axes.root(part) for other in parts.nodes):
-            return [passage, Passage(REPEATED, passage.where)]
-        alone = False
     else:
-        alone = True
+        others = concat and any(axes.root(other) is not axes.root(part) for other in parts.nodes)
+        alone = not (others and passage.kind.startswith(_TOGETHER))
     together = passage.kind.endswith(BESIDE_OTHERS)
-    return [passage if alone or together else Passage(passage.kind + BESIDE_OTHERS, passage.where)]
+    return passage if alone or together else Passage(passage.kind + BESIDE_OTHERS, passage.where)

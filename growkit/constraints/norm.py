@@ -6,7 +6,6 @@ are the corrections of the axis. Here is said for which maps there is such a fac
 
 from __future__ import annotations
 
-from growkit.axes.reading import REPEATED
 from growkit.constraints.activation import unscaled_units
 from growkit.constraints.constraint import Constraint, Refusal, anything, never
 from growkit.maps.axis_map import NEW, AxisMap
@@ -70,15 +69,7 @@ def plain_copies(axis_map: AxisMap) -> Refusal | None:
     return Refusal("the largest or smallest of its units is taken, which a new unit could be", "unscaled copies")
 
 
-def no_means(axis_map: AxisMap) -> Refusal | None:
-    """Admits no units that are the mean of one value of each unit, where a norm takes the mean of several."""
-    if not axis_map.averaged:
-        return None
-    return Refusal("a norm takes several values of each unit together, of which each has a mean of its own", "copies")
-
-
 CONSTRAINTS: dict[str, Constraint] = {
-    REPEATED: no_means,
     "layer_norm": even_variance,
     "rms_norm": even_squares,
     "mean_square": even_squares,

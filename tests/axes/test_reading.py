@@ -85,7 +85,7 @@ def test_statistics_over_one_axis_several_times_are_those_over_that_axis() -> No
     for kind in ("rms_norm", "output"):
         axes.note([whole], kind, "here")
     settle(axes)
-    assert _kinds(axes, first) == ["output", "output beside others", "repeated", "rms_norm"]
+    assert _kinds(axes, first) == ["output", "output beside others", "rms_norm"]
 
 
 def test_of_a_product_only_the_slowest_factor_can_append_to_an_output() -> None:

@@ -4,7 +4,6 @@ import torch
 from torch.nn.functional import group_norm, layer_norm
 
 from growkit.constraints.norm import CONSTRAINTS
-from growkit.maps.methods.table import METHODS
 from tests.constraints.maps import MAPS, UNSCALED, admitted
 
 
@@ -28,16 +27,7 @@ def test_what_is_admitted() -> None:
         "group_norm": {"x2"},
         "norm_groups": UNSCALED,
         "batch_norm": UNSCALED,
-        "repeated": set(MAPS),
     }
-
-
-def test_no_mean_is_that_of_several_values_of_each_unit() -> None:
-    """The mean of 1 and 3 is not that of 1, 3, 5 and 9: behind the norm it would not be zero."""
-    for name in ("mean_pad", "std_pad"):
-        averaged = METHODS[name].make(2, 3, "")
-        assert CONSTRAINTS["layer_norm"](averaged) is None
-        assert CONSTRAINTS["repeated"](averaged) is not None
 
 
 def test_why() -> None:

@@ -132,6 +132,8 @@ class Cuts:
                 yield way if len(others) == len(kept) else part
         elif op.name in _LINEAR or _keeps_factors(op):
             yield from self._ways(arguments["self"], serial, self._moved(arguments["self"], serial, nodes))
+        elif op.name == "embedding":
+            yield from self._leaf(arguments["weight"], serial, self._moved(arguments["weight"], serial, nodes))
         elif op.name in ("add", "sub", "cat", "stack"):
             side_by_side = op.name in ("cat", "stack")
             terms = self._beside(op, serial) if side_by_side else (arguments["self"], arguments["other"])

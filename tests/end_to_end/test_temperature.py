@@ -89,7 +89,7 @@ def test_a_mask_that_the_queries_make_is_kept_too(own: bool, tempered: bool, met
     for new in (2 * FROM, 2 * FROM - 1):
         sweep.grow({"query.weight[0]": new}, method)
     assert not sweep.of("wrong") + sweep.of("caught"), sweep.attempts
-    if method == "fresh" or (method == "copy" and own):
+    if method in ("fresh", "copy"):
         assert sweep.of("exact"), sweep.attempts
 
 

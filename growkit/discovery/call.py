@@ -62,8 +62,9 @@ class Call:
     result: Any
     where: str
     known: Callable[[Tensor], Known]
-    cuts: list[Dim] = field(default_factory=list)
-    """Where pieces that an op takes out of axes of parameters are noted."""
+    cuts: list[tuple[Dim, int]] = field(default_factory=list)
+    """Where pieces that an op takes out of axes of parameters are noted; with the number of their node, those that were
+    slices of no axis when they were taken."""
     derived: Derived = field(default_factory=Derived)
     """Where it is noted what is computed from parameters."""
     slices: dict[int, tuple[Dim, int, int]] = field(default_factory=dict)
@@ -109,12 +110,12 @@ class Call:
         """Locks a dim for good."""
         self.axes.lock(dim, Lock(reason, self.where, next_step))
 
-    def cut(self, dim: Dim, start: int, stop: int) -> Dim:
+    def cut(self, dim: Dim, start: int, stop: int, taken: int = -1) -> Dim:
         """A slice of a dim; locked where it goes across the structure of the axis."""
         try:
             piece = self.axes.cut(dim, start, stop)
             if piece is not dim and self.axes.named(piece):
-                self.cuts.append(piece)
+                self.cuts.append((piece, taken))
             elif piece is not dim:
                 self.slices[piece[0].serial] = (dim, start, stop)
             return piece
@@ -128,7 +129,7 @@ class Call:
             if len(dim) == 1 and dim[0].serial in self.slices and self.axes.named(dim):
                 whole, start, stop = self.slices[dim[0].serial]
                 self.axes.mark(self.axes.join(whole))
-                self.tie(self.cut(whole, start, stop), dim)
+                self.tie(self.cut(whole, start, stop, dim[0].serial), dim)
 
     def split(self, dim: Dim, outer: int) -> tuple[Dim, Dim]:
         """A dim in `outer` equal blocks."""

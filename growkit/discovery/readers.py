@@ -73,7 +73,7 @@ def _tensor_split(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result:
     if d is None:
         d = args[2] if len(args) > 2 else kwargs.get("dim", 0)
     if isinstance(given, (tuple, list)):
-        return [pair for bound in given for pair in _bound(run, run.dims(args[0])[d], bound)]
+        return [pair for place in given for pair in bound(run, run.dims(args[0])[d], place)]
     dims = [run.dims(piece)[d] for piece in result]
     if len({piece.shape[d] for piece in result}) > 1:
         return [(piece.shape[d], dim) for piece, dim in zip(result, dims, strict=True)]
@@ -93,15 +93,18 @@ def _split_along(d: int) -> Reader:
 def _narrow(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
     given = dict(zip(("input", "dim", "start", "length"), args, strict=False)) | kwargs
     d = given["dim"]
-    return [*_bound(run, run.dims(given["input"])[d], given["start"]), (given["length"], run.dims(result)[d])]
+    return [*bound(run, run.dims(given["input"])[d], given["start"]), (given["length"], run.dims(result)[d])]
 
 
-def _bound(run: Run, dim: Dim, bound: Any) -> Iterator[tuple[int, Dim]]:
+def bound(run: Run, dim: Dim, given: Any) -> Iterator[tuple[int, Dim]]:
     """The units of an axis of a parameter before a place, or, counted from the end, behind it."""
     axes = run.tracer.axes
-    if bound is None or not axes.named(dim):
+    if given is None:
         return
-    place, size = as_int(bound), prod(node.size for node in dim)
+    place, size = as_int(given), prod(node.size for node in dim)
+    if not axes.named(dim):
+        run.uses.blank.append((dim, place, run.tracer.where("slice")))
+        return
     at = plain(place)
     try:
         if at > 0:
@@ -122,12 +125,12 @@ def _items(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -
         if item is Ellipsis:
             d += len(dims) - sum(taken)
         elif isinstance(item, slice):
-            yield from _bound(run, dims[d], item.start)
-            yield from _bound(run, dims[d], item.stop)
+            yield from bound(run, dims[d], item.start)
+            yield from bound(run, dims[d], item.stop)
         else:
             for number in _one_place(run, item):  # one unit, as a slice takes it
-                yield from _bound(run, dims[d], number)
-                yield from _bound(run, dims[d], None if plain(number) == -1 else number + 1)
+                yield from bound(run, dims[d], number)
+                yield from bound(run, dims[d], None if plain(number) == -1 else number + 1)
         d += count
 
 

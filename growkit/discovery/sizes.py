@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import nullcontext
 from functools import reduce
+from itertools import islice
 from math import prod
 from operator import mul
 from typing import Any
@@ -18,7 +19,7 @@ from growkit.axes.node import Dim
 from growkit.discovery.attention_readers import temperature
 from growkit.discovery.call import DECLARE, flat
 from growkit.discovery.given_numbers import Expected
-from growkit.discovery.readers import READERS
+from growkit.discovery.readers import READERS, bound
 from growkit.discovery.size_floats import Powers, SizeFloat
 from growkit.discovery.size_floats import plain as plain_float
 from growkit.discovery.source_line import source_line
@@ -80,6 +81,7 @@ class SizeWatch(TorchFunctionMode):
         given = flat((*args, *kwargs.values()))
         factors = self._factors(plain_name, given, args, kwargs)
         unseen: list[Powers] = []
+        slices = len(self.tracer.slices)
         self._inside = True
         try:
             with (
@@ -103,13 +105,9 @@ class SizeWatch(TorchFunctionMode):
             if not args and "input" in kwargs:  # torch's name for what it takes first; readers count from it
                 args, kwargs = (kwargs["input"],), {name: x for name, x in kwargs.items() if name != "input"}
             for value, dim in reader(Run(self.tracer, self.uses), args, kwargs, result):
-                value = as_int(value)
-                size = plain(value)
-                if size >= 0:
-                    fits = size == prod(node.size for node in dim)
-                    origin = origin_of(value) if fits else Literal(size)
-                    place = f"{where}, {source_line()}" if isinstance(origin, Literal) else where
-                    self.uses.sizes.append(Use(origin, dim, place))
+                self._used(as_int(value), dim, where)
+            if self.uses.blank:
+                self._blank_slices(slices)
         elif plain_name in _FACTORS:
             pass
         elif plain_name.removeprefix("i") in _NUMERIC or plain_name in _NUMERIC:
@@ -150,11 +148,38 @@ class SizeWatch(TorchFunctionMode):
         where = self.tracer.where("size as a number")
         self.uses.numeric += [(origin, where) for powers in found for origin, _ in powers]
 
+    def _used(self, value: int, dim: Dim, where: str) -> None:
+        size = plain(value)
+        if size >= 0:
+            fits = size == prod(node.size for node in dim)
+            origin = origin_of(value) if fits else Literal(size)
+            self.uses.sizes.append(
+                Use(origin, dim, f"{where}, {source_line()}" if isinstance(origin, Literal) else where)
+            )
+
+    def _blank_slices(self, before: int) -> None:
+        """Remembers by which bounds the present call took slices, of dims that no parameter holds."""
+        for serial, (whole, *ends) in islice(self.tracer.slices.items(), before, None):
+            size = prod(node.size for node in whole)
+            at = {
+                (plain(place) + size) % size: (dim, place, where)
+                for dim, place, where in self.uses.blank
+                if dim == whole
+            }
+            if all(end in at or end in (0, size) for end in ends):
+                self.uses.bounds[serial] = [at[end] for end in ends if end in at]
+        self.uses.blank.clear()
+
     def lock_cuts(self, name: str) -> None:
         """Locks what was cut out of axes by numbers that were not seen."""
-        for dim in self.tracer.cuts:
-            where = f"{self.tracer.where(name)}, {source_line()}"
-            self.uses.sizes.append(Use(Literal(prod(node.size for node in dim)), dim, where))
+        for dim, serial in self.tracer.cuts:
+            if serial in self.uses.bounds:  # a slice that was taken before anything was written there
+                for whole, place, where in self.uses.bounds[serial]:
+                    for value, piece in bound(Run(self.tracer, self.uses), whole, place):
+                        self._used(value, piece, where)
+            else:
+                where = f"{self.tracer.where(name)}, {source_line()}"
+                self.uses.sizes.append(Use(Literal(prod(node.size for node in dim)), dim, where))
         self.tracer.cuts.clear()
 
     def _tracked_size(self, name: str, args: Any, kwargs: Any, result: Any) -> Any:

@@ -54,7 +54,7 @@ class Tracer(TorchDispatchMode):
         self.held: dict[str, list[Dim]] = {}
         """Dims of each parameter and buffer."""
         self.read: set[str] = set()
-        self.cuts: list[Dim] = []
+        self.cuts: list[tuple[Dim, int]] = []
         """Pieces of axes that were taken out since the last call of a torch function ended."""
         self.warnings: dict[str, None] = {}
         self.flow, self.scales, self.derived, self.floats, self.stacks = Flow(), Scales(), Derived(), Floats(), Stacks()
@@ -75,7 +75,7 @@ class Tracer(TorchDispatchMode):
         """Dims of each parameter by the address of its storage."""
         self._written: set[int] = set()
         """Storages into which an activation was written."""
-        self._slices: dict[int, tuple[Dim, int, int]] = {}
+        self.slices: dict[int, tuple[Dim, int, int]] = {}
         self._stack: list[str] = []
         self._running: list[nn.Module] = []
         self._module_paths = {id(module): path for path, module in model.named_modules()}
@@ -249,7 +249,7 @@ class Tracer(TorchDispatchMode):
                 self.read.add(self._names[x])
         where, name = self.where(op.__name__), op.__name__.rstrip("_")
         call = Call(
-            self.axes, name, arguments, result, where, self.known, self.cuts, self.derived, self._slices, self.stacks
+            self.axes, name, arguments, result, where, self.known, self.cuts, self.derived, self.slices, self.stacks
         )
         self.flow.op(call, inputs, outputs, changed)
         self.floats.op(len(self.flow.ops) - 1, call.arguments.values())

@@ -35,6 +35,10 @@ class Uses:
     """Ints that were given to a function of which it is unknown what it does with them."""
 
     compared: list[tuple[Comparison, str]] = field(default_factory=list)
+    blank: list[tuple[Dim, int, str]] = field(default_factory=list)
+    """Bounds of the slices that the present call takes of dims that no parameter holds."""
+    bounds: dict[int, list[tuple[Dim, int, str]]] = field(default_factory=dict)
+    """The same of earlier calls, by the number of the node of the slice: what is written there may bring an axis."""
 
     def origins(self) -> list[Origin]:
         """Where the ints came from that were used as sizes or numbers."""

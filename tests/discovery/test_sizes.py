@@ -54,6 +54,31 @@ def test_prefixes_of_an_axis_are_sized_by_the_int_that_cuts_it(use: Any) -> None
     assert sizes["n"] == ["a.weight[0].0"]
 
 
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("literal", [False, True])
+def test_slices_that_are_taken_before_anything_is_written_there(late: bool, literal: bool) -> None:
+    """What is written brings the axes; `late`: both slices are taken first."""
+
+    def run(m: Small, x: Tensor) -> Tensor:
+        both = x.new_empty(*x.shape[:-1], m.n + m.k)
+        first = both[..., : m.n]
+        second = both[..., 4:] if literal else both[..., m.n :]
+        if late:
+            second.copy_(m.b(x))
+        first.copy_(m.a(x))
+        second.copy_(m.b(x))
+        return m.c(both)
+
+    parts = {"a": nn.Linear(5, 4), "b": nn.Linear(5, 3), "c": nn.Linear(7, 2)}
+    table = discover(Small(run, **parts, n=4, k=3), X)
+    sizes = {n.path: [show([s]) for s in n.sizes] for n in table.numbers if n.read}
+    assert sizes["n"] == ["a.weight[0]"]
+    assert bool(reasons(table, "a.weight[0]")) is literal
+    if not literal:
+        assert sizes["k"] == ["b.weight[0]"]
+        assert reasons(table, "b.weight[0]") == []
+
+
 def test_a_literal_slice_locks_the_part_before_it() -> None:
     table = discover(Small(lambda m, x: m.a(x)[..., :2], a=nn.Linear(5, 5)), X)
     assert "its size 2 is written in the code" in " ".join(reasons(table, "a.weight[0].0"))

@@ -216,7 +216,7 @@ class Engine:
         state.watch.accept()
         state.display.start(state.progress, epochs=epochs, max_steps=max_steps)
         try:
-            state.call_hooks("on_fit_start")
+            state.call_hooks("on_fit_start", rows=[*state.history, *state.evaluations])
             if random is not None:
                 random_state.restore(random)
             with stopped_by_signals(self.stop):

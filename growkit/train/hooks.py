@@ -8,10 +8,11 @@ from growkit.errors import EngineError
 from growkit.train.arguments import SignatureCall
 
 HOOKS: Mapping[str, tuple[str, ...]] = {
-    "on_fit_start": (),
+    "on_fit_start": ("rows",),
     "on_fit_end": (),
     "on_epoch_end": (),
     "on_train_step_end": ("batch",),
+    "on_row": ("row",),
     "on_evaluation_end": ("results",),
     "on_checkpoint": ("path",),
     "on_growth": ("parameters_before", "parameters"),
@@ -23,8 +24,10 @@ class Hooks:
     """The methods of callback objects that are called `on_...`, in the order of the objects.
 
     on_fit_start, on_fit_end: around `fit`; the latter also where the run was stopped, not after an exception.
+        `rows`: the metrics of the run so far, also of one that is gone on with.
     on_train_step_end: after each batch; `epoch`, `step` and `batch` are those of this batch.
     on_epoch_end: after the last batch of an epoch, before its evaluation; `epoch` is that epoch.
+    on_row: `row`, metrics as they are written to `metrics.jsonl`, of steps or of an evaluation.
     on_evaluation_end: `results`, the numbers by name.
     on_checkpoint: a checkpoint is complete; `path`, its folder.
     on_growth: the model was changed; `parameters_before` and `parameters`, their numbers of entries.

@@ -235,8 +235,8 @@ class RunState:
             "parameters": self.watch.parameter_count,
         }
         self.history.append(row)
-        self._write(row)
         self.display.row(row)
+        self._write(row)
 
     def _learning_rates(self) -> dict[str, float]:
         rates = {name: float(one.param_groups[0]["lr"]) for name, one in self.runtime.optimizers.items()}
@@ -255,10 +255,11 @@ class RunState:
             "parameters": self.watch.parameter_count,
         }
         self.evaluations.append(row)
-        self._write(row)
         self.display.evaluated(row)
+        self._write(row)
         self.call_hooks("on_evaluation_end", results=dict(results), epoch=self.progress.last_epoch)
 
     def _write(self, row: Row) -> None:
         if self.metrics_file is not None:
             append_json_line(self.metrics_file, row)
+        self.call_hooks("on_row", row=dict(row), epoch=row["epoch"])

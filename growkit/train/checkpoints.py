@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from growkit import checkpoint
-from growkit.errors import EngineError
+from growkit.errors import CheckpointError, EngineError
 from growkit.train.arguments import SignatureCall
 from growkit.train.fit_loop import FitLoop
 from growkit.train.run_state import RunState
@@ -135,8 +135,14 @@ class Checkpoints:
         if self._state.runtime.ranks.own == 0:
             checkpoint.tidy(folder)
         newest = checkpoint.latest(folder, kind=KIND)
-        for path, reason in newest.skipped:
-            if resume == "auto":
+        if resume == "auto" and newest.skipped:
+            if newest.found is None:  # to begin anew would be to train again what may still be saved
+                raise CheckpointError(
+                    f"{folder}, none of whose checkpoints is whole: {newest.skipped[0][0].name}: {newest.skipped[0][1]}",
+                    "one that is whole, or none",
+                    "bring one back, or take them away to begin anew",
+                )
+            for path, reason in newest.skipped:
                 self._state.display.message(f"resume: {path.name} is left out: {reason}")
         if newest.found is None:
             return None if resume == "auto" else folder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import torch
@@ -128,7 +129,7 @@ def _scalar(name: str, value: object, allowed: str) -> torch.Tensor | float:
         )
     if isinstance(value, torch.Tensor) and value.numel() == 1:
         return value.detach().reshape(())
-    if isinstance(value, int | float):
+    if isinstance(value, Real):  # numpy's numbers are some
         return float(value)
     shape = f" of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else ""
     raise EngineError(f"the metric {name!r} is a {type(value).__name__}{shape}", allowed, "return one number for it")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from growkit.errors import SettingsError
+from growkit.errors import EngineError, SettingsError
 from growkit.train.config_updates import SettingsInForce
 from growkit.train.data_iter import DataIter
 from growkit.train.data_source import DataSource
@@ -194,9 +194,21 @@ class RunState:
             )
 
     def make_folder(self) -> None:
-        """Makes the folder of the metrics file: before work begins that a wrong path would waste."""
-        if self.metrics_file is not None:
-            self.metrics_file.parent.mkdir(parents=True, exist_ok=True)
+        """Makes the folder of the metrics file: before work begins that a wrong path would waste.
+
+        Raises: EngineError.
+        """
+        if self.metrics_file is None:
+            return
+        folder = self.metrics_file.parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise EngineError(
+                f"run_dir={str(folder)!r}, which cannot be made: {error}",
+                "a folder, or a path for a new one",
+                "name one",
+            ) from error
 
     def load_rows(self, steps: int, evaluations: int) -> None:
         """Goes on behind the first so many rows of both kinds in the metrics file; later ones are taken away."""

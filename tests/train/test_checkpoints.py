@@ -188,6 +188,19 @@ def test_a_run_without_a_checkpoint_begins_its_rows_anew(make_engine: Any, tmp_p
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == len(engine.history) == 2
 
 
+def test_a_run_whose_checkpoints_are_all_damaged_does_not_begin_anew(make_engine: Any, tmp_path: Path) -> None:
+    settings = Settings(checkpoint_every=1, log_every=1)
+    make_engine(run_dir=tmp_path, settings=settings).fit(max_steps=2)
+    rows = (tmp_path / "metrics.jsonl").read_bytes()
+    manifests = sorted((tmp_path / "checkpoints").rglob("*.json"))
+    assert manifests
+    for manifest in manifests:
+        manifest.write_text(manifest.read_text()[:-20])
+    with pytest.raises(CheckpointError, match=r"none of whose checkpoints is whole: step-\d+: .* is no JSON"):
+        make_engine(run_dir=tmp_path, settings=settings).fit(max_steps=3, resume="auto")
+    assert (tmp_path / "metrics.jsonl").read_bytes() == rows
+
+
 def test_places_that_hold_nothing(make_engine: Any, tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="checkpoints without a run_dir"):
         make_engine(settings=Settings(checkpoint_every=1))

@@ -1,5 +1,6 @@
 """Return values of train steps."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -20,9 +21,11 @@ def test_a_loss_alone() -> None:
 
 
 def test_a_dict_with_metrics_of_all_scalar_kinds() -> None:
-    outcome = as_step_result({"loss": loss(), "accuracy": torch.tensor([0.5]), "tokens": 12, "scale": loss(3.0)})
+    given = {"loss": loss(), "accuracy": torch.tensor([0.5]), "tokens": 12, "scale": loss(3.0), "f1": np.float32(0.25)}
+    outcome = as_step_result(given)
     assert {name: float(value) for name, value in outcome.metrics.items()} == {
         "loss": 2.0,
+        "f1": 0.25,
         "accuracy": 0.5,
         "tokens": 12.0,
         "scale": 3.0,

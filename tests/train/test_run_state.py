@@ -155,3 +155,11 @@ def test_rows_of_a_run_that_begins_anew_are_set_aside(make_engine: Any, tmp_path
     files = sorted(path.name for path in tmp_path.iterdir())
     assert files == ["metrics-1.jsonl", "metrics-2.jsonl", "metrics.jsonl"]
     assert {len((tmp_path / name).read_text().splitlines()) for name in files} == {1}
+
+
+def test_a_run_dir_that_cannot_be_made_is_said_before_work_begins(make_engine: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    engine = make_engine(run_dir=tmp_path / "file" / "run")
+    with pytest.raises(EngineError, match=r"run_dir='.*run', which cannot be made: "):
+        engine.fit(1)
+    assert engine.progress.step == 0

@@ -3,6 +3,7 @@
 from growkit.train.config_updates import RESET
 from growkit.train.engine import Engine
 from growkit.train.metrics import Metrics
+from growkit.train.plateau import ReduceOnEvaluation
 from growkit.train.progress import Progress
 from growkit.train.runtime import Runtime
 from growkit.train.services import Service
@@ -19,6 +20,7 @@ __all__ = [
     "EpochwiseSetting",
     "Metrics",
     "Progress",
+    "ReduceOnEvaluation",
     "Runtime",
     "Service",
     "Settings",

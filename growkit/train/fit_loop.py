@@ -7,6 +7,7 @@ from typing import Any
 
 from growkit.train.epoch_loop import EpochLoop
 from growkit.train.evaluation import Evaluation
+from growkit.train.plateau import step_schedulers, tell_evaluation
 from growkit.train.progress import Progress
 from growkit.train.run_state import RunState
 
@@ -41,11 +42,12 @@ class FitLoop:
         self._state.call_hooks("on_epoch_end", epoch=done)
         every = self._state.settings.evaluate_every
         if every is not None and done % every == 0:
-            self._evaluation.run()
+            results = self._evaluation.run()
+            for schedulers in self._state.runtime.schedulers.values():
+                tell_evaluation(schedulers, results)
         if self._state.settings.schedule_by == "epoch":
             for schedulers in self._state.runtime.schedulers.values():
-                for scheduler in schedulers:
-                    scheduler.step()
+                step_schedulers(schedulers)
         self._closed = done
         self._state.after_epoch(done)
 

@@ -11,6 +11,7 @@ from torch.nn.utils import clip_grad_norm_, clip_grad_value_, clip_grads_with_no
 from growkit.errors import EngineError
 from growkit.train import precision
 from growkit.train.finite import gradient_norm, is_finite, nonfinite_error
+from growkit.train.plateau import step_schedulers
 from growkit.train.run_state import RunState
 from growkit.train.window import Window
 
@@ -78,8 +79,7 @@ class OptimizerSteps:
         if settings.precision is not None:
             torch.clear_autocast_cache()  # It holds casts of the old weights, if this is inside the train step.
         if settings.schedule_by == "update":
-            for scheduler in runtime.schedulers[name]:
-                scheduler.step()
+            step_schedulers(runtime.schedulers[name])
         return True
 
     def _prepared(self, name: str) -> bool:

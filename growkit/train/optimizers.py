@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from growkit.errors import EngineError
+from growkit.train.plateau import ReduceOnEvaluation
 
 SchedulerGiven = LRScheduler | Callable[[Optimizer], LRScheduler]
 OptimizersGiven = Optimizer | Mapping[str, Optimizer] | Callable[[nn.Module], Optimizer | Mapping[str, Optimizer]]
@@ -96,18 +97,29 @@ def named_schedulers(
             f"the optimizers {', '.join(optimizers)}",
             "use these names",
         )
-    return {
+    made = {
         name: tuple(_scheduler(one, optimizer) for one in given.get(name, ())) for name, optimizer in optimizers.items()
     }
+    for name, schedulers in made.items():
+        if len(schedulers) > 1 and any(isinstance(one, ReduceOnEvaluation) for one in schedulers):
+            raise EngineError(
+                f"{', '.join(type(one).__name__ for one in schedulers)} of the optimizer {name!r}",
+                "ReduceOnEvaluation as the only scheduler: others may write over what it took off",
+                "give the schedule beside it as Settings(learning_rate=StepwiseSetting({...})), or as a function",
+            )
+    return made
 
 
 def _scheduler(given: SchedulerGiven, optimizer: Optimizer) -> LRScheduler:
     scheduler = given if isinstance(given, LRScheduler) else given(optimizer)
-    if not isinstance(scheduler, LRScheduler) or isinstance(scheduler, ReduceLROnPlateau):
+    untold = isinstance(scheduler, ReduceLROnPlateau) and not isinstance(scheduler, ReduceOnEvaluation)
+    if not isinstance(scheduler, LRScheduler) or untold:
         raise EngineError(
-            f"{type(scheduler).__name__} as a scheduler",
-            "an LRScheduler that is stepped once per optimizer step, without a metric",
-            "pass one of torch.optim.lr_scheduler, or change learning_rate from a callback",
+            f"{type(scheduler).__name__} as a scheduler" + (", which waits for a metric" if untold else ""),
+            "an LRScheduler that is stepped once per optimizer step; growkit.train.ReduceOnEvaluation, by itself",
+            "write schedulers=[lambda optimizer: ReduceOnEvaluation(optimizer, 'loss', ...)]"
+            if untold
+            else "pass one of torch.optim.lr_scheduler, or change learning_rate from a callback",
         )
     if scheduler.optimizer is not optimizer:
         raise EngineError(

@@ -16,6 +16,7 @@ from growkit.train.hooks import Hooks
 from growkit.train.learning_rate import check_learning_rate, rates_by_optimizer, set_learning_rate
 from growkit.train.metrics import Metrics, Row, append_json_line, read_json_lines, write_json_lines
 from growkit.train.model_watch import ModelWatch
+from growkit.train.plateau import ReduceOnEvaluation
 from growkit.train.progress import Progress
 from growkit.train.progress_bar import Display
 from growkit.train.runtime import Runtime
@@ -191,6 +192,13 @@ class RunState:
                 f"evaluate_every={settings.evaluate_every} without an eval step and data",
                 "evaluate_every where the Engine was given eval_step and eval_data",
                 "pass Engine(eval_step=..., eval_data=...), or leave evaluate_every out",
+            )
+        schedulers = [one for held in self.runtime.schedulers.values() for one in held]
+        if settings.evaluate_every is None and any(isinstance(one, ReduceOnEvaluation) for one in schedulers):
+            raise SettingsError(
+                "ReduceOnEvaluation, and no evaluate_every",
+                "a scheduler that is told evaluations, where there are any",
+                "set evaluate_every=1, with eval_step and eval_data",
             )
 
     def make_folder(self) -> None:

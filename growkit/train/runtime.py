@@ -35,7 +35,8 @@ class Runtime:
     unwrap: called with the old wrapper before it is let go, where letting it go is not enough.
     shard: applies FSDP2 to the model in place (`torch.distributed.fsdp.fully_shard`), in place of `wrap`.
         While the model changes it is whole again on every rank, and a new instance.
-    schedulers: LR schedulers, or functions optimizer -> scheduler; each is stepped once per step of its optimizer.
+    schedulers: LR schedulers, or functions optimizer -> scheduler; each is stepped once per step of its optimizer,
+        or told evaluations (`ReduceOnEvaluation`).
         Functions for one of several optimizers come in a dict: its name -> a list of them.
     followers: modules or mappings of tensors that services change along with the model (EMA copies).
     scaler: of losses with precision="fp16"; one with torch's defaults unless given.

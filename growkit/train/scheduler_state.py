@@ -11,8 +11,21 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from growkit.errors import EngineError
 
-_LENGTHS = ("T_max", "total_steps", "total_iters", "T_0", "T_mult", "milestones", "_milestones", "step_size")
-"""Attributes that say how long a schedule is, or where its parts begin."""
+_FIXED = (
+    "T_max",
+    "total_steps",
+    "total_iters",
+    "T_0",
+    "T_mult",
+    "milestones",
+    "_milestones",
+    "step_size",
+    "patience",
+    "cooldown",
+    "metric",
+    "mode",
+)
+"""Attributes that say how long a schedule is, where its parts begin, and what it goes by."""
 _NESTED = "scheduler"
 """Key of the state of a scheduler that is an attribute of another one."""
 
@@ -61,12 +74,12 @@ def check_scheduler_state(name: str, scheduler: LRScheduler, state: Mapping[str,
     Raises: EngineError.
     """
     own = scheduler_state(scheduler)
-    for key in _LENGTHS:
+    for key in _FIXED:
         if key in own and own[key] != state.get(key):
             raise EngineError(
                 f"a {type(scheduler).__name__} of the optimizer {name!r} with {key.lstrip('_')}={own[key]!r}, "
                 f"and a saved one with {state.get(key)!r}",
-                "a schedule of the same length: the saved state would bring back the old one",
+                "a schedule of the same length, by the same metric: the saved state would bring back the old one",
                 "make the scheduler as for the saved run, or begin a new run from the saved weights",
             )
     for key, one in _inner(scheduler).items():

@@ -137,8 +137,9 @@ class Checkpoints:
         newest = checkpoint.latest(folder, kind=KIND)
         if resume == "auto" and newest.skipped:
             if newest.found is None:  # to begin anew would be to train again what may still be saved
+                path, reason = newest.skipped[0]
                 raise CheckpointError(
-                    f"{folder}, none of whose checkpoints is whole: {newest.skipped[0][0].name}: {newest.skipped[0][1]}",
+                    f"{folder}, none of whose checkpoints is whole: {path.name}: {reason}",
                     "one that is whole, or none",
                     "bring one back, or take them away to begin anew",
                 )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
-from growkit.errors import SettingsError, nearest
+from growkit.errors import SettingsError
 from growkit.train import Settings
-from growkit.train.config_updates import OTHER_WORDS
+from growkit.train.setting_names import unknown_setting
 from growkit.train.settings import OWN
 
 SCRIPT, COMMAND_LINE, DEFAULT = "script", "command line", "default"
@@ -57,10 +57,6 @@ def _of_script(given: object) -> Settings:
         raise SettingsError(
             f"settings of type {type(given).__name__}", "a dict, or a growkit.train.Settings", "write settings = {...}"
         )
-    known = [setting.name for setting in fields(Settings)]
-    for name in given:
-        if name not in known:
-            raise _unknown(str(name), known)
     return Settings(**given)
 
 
@@ -69,17 +65,8 @@ def _assignment(text: str, known: list[str]) -> tuple[str, object]:
     if not equals:
         raise SettingsError(f"--set {text}", "key=value", "write --set learning_rate=3e-4")
     if name not in known:
-        raise _unknown(name, known)
+        raise unknown_setting(name, known)
     try:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):
         return name, value
-
-
-def _unknown(name: str, known: list[str]) -> SettingsError:
-    ours = [OTHER_WORDS[name]] if OTHER_WORDS.get(name) in known else nearest(name, known)
-    return SettingsError(
-        f"the setting {name!r}",
-        f"the settings {', '.join(known)}",
-        f"write {ours[0]!r}" if ours else "remove it, or declare it in the dict `user` of the settings",
-    )

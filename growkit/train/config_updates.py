@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from growkit.errors import SettingsError, nearest
+from growkit.errors import SettingsError
+from growkit.train.setting_names import TRAIN_DATA, unknown_setting
 from growkit.train.setting_values import ChangingSetting
-from growkit.train.settings import FIXED, FIXED_ON_OR_OFF, MAY_CHANGE, OWN, TRAIN_DATA, Settings
+from growkit.train.settings import FIXED, FIXED_ON_OR_OFF, MAY_CHANGE, OWN, Settings
 
 
 class _Reset(Enum):
@@ -21,44 +22,6 @@ class _Reset(Enum):
 
 RESET = _Reset.RESET
 """As the value of an update: takes earlier updates of the setting away, so that it is again as it was given."""
-
-OTHER_WORDS = {
-    "lr": "learning_rate",
-    "max_grad_norm": "gradient_clip_norm",
-    "gradient_clip_val": "gradient_clip_norm",
-    "clip_grad_norm": "gradient_clip_norm",
-    "gradient_clip_global_norm": "gradient_clip_norm",
-    "gradient_clip": "gradient_clip_value",
-    "clip_grad_value": "gradient_clip_value",
-    "accumulate_grad_batches": "accumulate_steps",
-    "accum_grad_multiple_step": "accumulate_steps",
-    "gradient_accumulation_steps": "accumulate_steps",
-    "train_batch_size": "batch_size",
-    "per_device_train_batch_size": "batch_size",
-    "train_dataloader": TRAIN_DATA,
-    "train_dataset": TRAIN_DATA,
-    "check_val_every_n_epoch": "evaluate_every",
-    "log_every_n_steps": "log_every",
-    "logging_steps": "log_every",
-    "tbptt_steps": "truncated_bptt_steps",
-    "bptt": "truncated_bptt_steps",
-    "save_steps": "checkpoint_every",
-    "every_n_train_steps": "checkpoint_every",
-    "every_n_epochs": "checkpoint_every_epochs",
-    "save_total_limit": "keep_last",
-    "save_top_k": "keep_best",
-    "metric_for_best_model": "best_metric",
-}
-"""Words of other trainers (Hugging Face, Lightning, RETURNN) -> ours."""
-
-OTHER_WAYS = {
-    "hiddens": "return (loss, carry) from the train step, and name `carry` in its signature",
-    "optimizer_idx": "pass Engine(optimizers={...}): the train step names `optimizer`, or yields (name, loss)",
-    "gradient_clip_algorithm": "set gradient_clip_norm or gradient_clip_value",
-    "fp16": "set Settings(precision='fp16')",
-    "bf16": "set Settings(precision='bf16')",
-}
-"""Words of other trainers that are no setting here -> what replaces them."""
 
 
 @dataclass(frozen=True)
@@ -132,16 +95,7 @@ def _check_keys(given: Settings, updates: Mapping[str, object]) -> None:
     known = [*OWN, TRAIN_DATA, *given.user]
     for key in updates:
         if key not in known:
-            raise SettingsError(f"the setting {key!r}", f"the settings {', '.join(known)}", _hint(key, known))
-
-
-def _hint(key: object, known: list[str]) -> str:
-    if key == "user":
-        return "write the keys of user themselves"
-    if str(key) in OTHER_WAYS:
-        return OTHER_WAYS[str(key)]
-    ours = [OTHER_WORDS[str(key)]] if str(key) in OTHER_WORDS else nearest(str(key), known)
-    return f"write {ours[0]!r}" if ours else "remove it, or declare it in Settings(user={...})"
+            raise unknown_setting(key, known)
 
 
 def _check_update(given: Settings, key: str, value: object) -> None:

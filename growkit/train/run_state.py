@@ -21,7 +21,8 @@ from growkit.train.progress import Progress
 from growkit.train.progress_bar import Display
 from growkit.train.runtime import Runtime
 from growkit.train.services import Service
-from growkit.train.settings import TRAIN_DATA, Settings
+from growkit.train.setting_names import TRAIN_DATA
+from growkit.train.settings import Settings
 
 OFFERED_TO_EVAL_STEP = ("model", "batch", "carry", "epoch", "step", "updates", "config", "metrics", "progress")
 OFFERED_TO_TRAIN_STEP = (*OFFERED_TO_EVAL_STEP, "optimizer", "flow", "data_iter")

@@ -8,11 +8,9 @@ from typing import Any, Literal, TypeGuard
 
 from growkit.errors import SettingsError
 from growkit.train import setting_checks as checks
+from growkit.train.setting_names import TRAIN_DATA, unknown_setting
 from growkit.train.setting_values import ChangingSetting, ComputedSetting, EpochwiseSetting, StepwiseSetting
 from growkit.train.split_batch import TimeDims
-
-TRAIN_DATA = "train_data"
-"""The key of config updates that is no setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +85,13 @@ class Settings:
     """Name of the result of an evaluation that says which checkpoints are best. An update acts at the next one."""
     best_mode: Literal["min", "max"] = "min"
     """Whether the "min" or the "max" of it is best. An update acts at the next checkpoint."""
+
+    def __new__(cls, *args: Any, **given: Any) -> Settings:
+        known = [setting.name for setting in fields(cls)]
+        for key in given:
+            if key not in known:
+                raise unknown_setting(key, known)
+        return object.__new__(cls)
 
     def __post_init__(self) -> None:
         checks.user(self.user, [*OWN, "user", TRAIN_DATA])

@@ -106,7 +106,8 @@ def _said(change: StepCallbackReturn | None) -> str:
         for name, value in sorted(change.config_updates.items())
     }
     model = "no change of the model" if change.updated_model is None else "the model changes"
-    return f"{model}; config updates {updates}"
+    optimizers = "" if change.optimizers is None else "; the optimizers change"
+    return f"{model}{optimizers}; config updates {updates}"
 
 
 def _function(given: object, what: str) -> Callable[..., object]:

@@ -12,6 +12,8 @@ from growkit import checkpoint
 from growkit.errors import CheckpointError, EngineError
 from growkit.train.arguments import SignatureCall
 from growkit.train.fit_loop import FitLoop
+from growkit.train.optimizer_change import plan_replacement
+from growkit.train.optimizers import OptimizersGiven
 from growkit.train.run_state import RunState
 from growkit.train.snapshot import Stateful, differences, restore, shown, snapshot
 
@@ -27,6 +29,7 @@ class Checkpoints:
     interrupts the run, each point of it is passed once. Rank 0 writes.
 
     stateful: what is saved along. make_model: the user's function of `epoch` and `step`, where there is one.
+    optimizers: as they were given.
 
     Raises: EngineError where the settings ask for checkpoints and there is no folder for them.
     """
@@ -39,9 +42,10 @@ class Checkpoints:
         stateful: Stateful,
         *,
         make_model: SignatureCall | None = None,
+        optimizers: OptimizersGiven,
     ):
         self._state, self._loop, self._folder, self._stateful = state, loop, folder, stateful
-        self._make_model = make_model
+        self._make_model, self._optimizers = make_model, optimizers
         if self._wanted and folder is None:
             raise EngineError("checkpoints without a run_dir", "a folder for them", "pass Engine(run_dir=...)")
 
@@ -90,9 +94,10 @@ class Checkpoints:
         state.call_hooks("on_checkpoint", path=path)
         return path
 
-    def resume(self, resume: str | Path) -> Mapping[str, Any] | None:
+    def resume(self, resume: str | Path, optimizer_state: str = "transfer") -> Mapping[str, Any] | None:
         """Brings the run to the state of a checkpoint; None where "auto" finds none.
 
+        optimizer_state: "reset" leaves the saved state of optimizers where it is.
         What it gives are the states of random number generators, to restore when all else is set up.
 
         Raises: EngineError for a run that has trained already, for another structure or set-up;
@@ -113,11 +118,27 @@ class Checkpoints:
         if model is not state.runtime.model:
             state.runtime.use(model)
         state.runtime.refit_averages()
-        random = restore(state, self._loop, self._stateful, saved)
+        if optimizer_state == "reset":
+            self._optimizers_anew()
+        random = restore(state, self._loop, self._stateful, saved, new_optimizers=optimizer_state == "reset")
         state.load_rows(*saved["rows"])
         state.watch.accept()
         state.display.message(f"resumed from {path}: epoch {state.progress.epoch}, step {state.progress.step}")
         return random
+
+    def _optimizers_anew(self) -> None:
+        """Optimizers for the model as it is now."""
+        runtime = self._state.runtime
+        rate = self._state.settings.learning_rate
+        plan_replacement(runtime, self._optimizers, runtime.model, rate).commit(runtime)
+        present = {id(parameter) for parameter in runtime.model.parameters()}
+        held = [p for one in runtime.optimizers.values() for group in one.param_groups for p in group["params"]]
+        if any(id(parameter) not in present for parameter in held):
+            raise EngineError(
+                "new optimizers of the model from before its growth",
+                "optimizers of the model that is gone on with",
+                "pass optimizers=lambda model: ..., a function of the model",
+            )
 
     def _found(self, resume: str | Path) -> Path | None:
         """The checkpoint that is meant: of a folder of several, the newest whole one."""

@@ -33,6 +33,7 @@ from growkit.train.run_state import OFFERED_TO_CALLBACKS, RunState
 from growkit.train.runtime import Runtime
 from growkit.train.services import Service, check_services
 from growkit.train.settings import Settings
+from growkit.train.step_return import check_optimizer_state
 from growkit.train.stopping import stopped_by_signals
 
 
@@ -136,6 +137,7 @@ class Engine:
             None if run_dir is None else Path(run_dir) / "checkpoints",
             with_state(stateful or {}, callbacks),
             make_model=None if isinstance(model, nn.Module) else SignatureCall(model, ("epoch", "step"), "get_model"),
+            optimizers=optimizers,
         )
         self._state.after_unit = self._checkpoints.after_unit
         self._state.after_epoch = self._checkpoints.after_epoch
@@ -185,7 +187,14 @@ class Engine:
         """One row for every evaluation; its results are named `eval_<name>`."""
         return self._state.evaluations
 
-    def fit(self, epochs: int | None = None, *, max_steps: int | None = None, resume: str | Path | None = None) -> None:
+    def fit(
+        self,
+        epochs: int | None = None,
+        *,
+        max_steps: int | None = None,
+        resume: str | Path | None = None,
+        optimizer_state: str = "transfer",
+    ) -> None:
         """Trains until `epochs` epochs or `max_steps` batches are done in all, whichever comes first.
 
         A second call goes on where the first one stopped. A window that `max_steps` cuts off is closed
@@ -196,15 +205,18 @@ class Engine:
             folder of a checkpoint, or of a run. The Engine has to be set up as the run's was, with the model
             that the run began with (its growths are repeated), or as it was saved. Settings given now win over
             those given then; updates that callbacks made stay in force.
+        optimizer_state: "reset" resumes with the optimizers of this Engine, of whatever class, with empty state;
+            counters, schedules and all else go on.
 
         Raises: EngineError, CheckpointError.
         """
         _check_limits(epochs, max_steps)
+        check_optimizer_state(optimizer_state)
         self.runtime.check_raw("fit")
         state = self._state
         state.stopping = False
         state.make_folder()
-        random = None if resume is None else self._checkpoints.resume(resume)
+        random = None if resume is None else self._checkpoints.resume(resume, optimizer_state)
         state.watch.check_followed()
         self.runtime.ranks.agree("the start of fit", self._described())
         self.runtime.drop_wrapper()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CyclicLR, LRScheduler, OneCycleLR
 
-from growkit.errors import SettingsError, nearest
+from growkit.errors import EngineError, SettingsError, nearest
 
 
 def rates_by_optimizer(rates: Any, names: Iterable[str]) -> dict[str, float]:
@@ -75,8 +75,43 @@ def set_learning_rate(optimizer: Optimizer, schedulers: Iterable[LRScheduler], v
         scheduler._last_lr = [group["lr"] for group in optimizer.param_groups]
 
 
-def _base_rate(group: dict[str, object]) -> float:
-    return float(group.get("initial_lr", group["lr"]))  # type: ignore[arg-type]
+def check_takes_over(optimizer: Optimizer, schedulers: Sequence[LRScheduler], then: Sequence[object]) -> None:
+    """Whether `take_over_schedule` can be done, for as many groups as `then`.
+
+    Raises: EngineError.
+    """
+    alone = [type(one).__name__ for one in _flat(schedulers) if isinstance(one, OneCycleLR | CyclicLR)]
+    if alone or (schedulers and len(then) != len(optimizer.param_groups)):
+        raise EngineError(
+            f"{alone[0]} of a new optimizer"
+            if alone
+            else f"schedulers of {len(then)} parameter groups, for a new optimizer with {len(optimizer.param_groups)}",
+            "a schedule that goes on by a factor for each parameter group",
+            "make as many groups as before, or leave the schedulers out",
+        )
+
+
+def take_over_schedule(
+    optimizer: Optimizer, schedulers: Sequence[LRScheduler], then: Sequence[Mapping[str, Any]], value: float | None
+) -> None:
+    """Rates of a new optimizer where the schedulers of another one, with the groups `then`, go on.
+
+    Each rate is the present factor of the schedule times the new base rate: value, or the optimizer's own if None.
+    """
+    for number, group in enumerate(optimizer.param_groups):
+        base = _base_rate(group) if value is None else value
+        was = _base_rate(then[number]) if schedulers else 0.0
+        _set(group, "lr", base * (float(then[number]["lr"]) / was) if was else base)
+        if "initial_lr" in group:
+            _set(group, "initial_lr", base)
+    for scheduler in _flat(schedulers):
+        if hasattr(scheduler, "base_lrs"):
+            scheduler.base_lrs = [_base_rate(group) for group in optimizer.param_groups]
+        scheduler._last_lr = [group["lr"] for group in optimizer.param_groups]
+
+
+def _base_rate(group: Mapping[str, Any]) -> float:
+    return float(group.get("initial_lr", group["lr"]))
 
 
 def _set(group: dict[str, object], key: str, value: float) -> None:

@@ -70,10 +70,10 @@ def _check_optimizer(name: str, optimizer: object, model: nn.Module) -> None:
         )
 
 
-def named_schedulers(
+def schedulers_by_name(
     given: Sequence[SchedulerGiven] | Mapping[str, Sequence[SchedulerGiven]], optimizers: Mapping[str, Optimizer]
-) -> dict[str, tuple[LRScheduler, ...]]:
-    """The schedulers of each optimizer by its name, made where functions were given.
+) -> Mapping[str, Sequence[SchedulerGiven]]:
+    """The schedulers of each optimizer by its name, as they were given.
 
     Raises: EngineError.
     """
@@ -97,9 +97,17 @@ def named_schedulers(
             f"the optimizers {', '.join(optimizers)}",
             "use these names",
         )
-    made = {
-        name: tuple(_scheduler(one, optimizer) for one in given.get(name, ())) for name, optimizer in optimizers.items()
-    }
+    return {name: tuple(given.get(name, ())) for name in optimizers}
+
+
+def made_schedulers(
+    given: Mapping[str, Sequence[SchedulerGiven]], optimizers: Mapping[str, Optimizer]
+) -> dict[str, tuple[LRScheduler, ...]]:
+    """The schedulers of each optimizer by its name, made where functions were given.
+
+    Raises: EngineError.
+    """
+    made = {name: tuple(_scheduler(one, optimizer) for one in given[name]) for name, optimizer in optimizers.items()}
     for name, schedulers in made.items():
         if len(schedulers) > 1 and any(isinstance(one, ReduceOnEvaluation) for one in schedulers):
             raise EngineError(

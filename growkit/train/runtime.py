@@ -16,7 +16,13 @@ from torch.optim.lr_scheduler import LRScheduler
 from growkit.errors import EngineError
 from growkit.train.averages import Averages
 from growkit.train.likeness import slots, trained
-from growkit.train.optimizers import OptimizersGiven, SchedulerGiven, named_optimizers, named_schedulers
+from growkit.train.optimizers import (
+    OptimizersGiven,
+    SchedulerGiven,
+    made_schedulers,
+    named_optimizers,
+    schedulers_by_name,
+)
 from growkit.train.precision import LossScaling, loss_scaling
 from growkit.train.ranks import Ranks
 from growkit.train.scheduler_state import load_schedulers_state, schedulers_state
@@ -77,7 +83,9 @@ class Runtime:
         self.averages: Averages | None = None
         """Of the weights, with ema_decay; a follower too."""
         self._wrap, self._unwrap, self._scaler = wrap, unwrap, scaler
-        self._schedulers_given = schedulers
+        self._schedulers = schedulers
+        self.schedulers_given: Mapping[str, Sequence[SchedulerGiven]] = {}
+        """The schedulers, or functions, of each optimizer, by its name."""
         self._model: nn.Module | None = None
         self._wrapped: nn.Module | None = None
         self._wrapped_for = ""
@@ -155,7 +163,8 @@ class Runtime:
             raise EngineError("a Runtime that has a model", "one Runtime per Engine", "make another Runtime")
         self.use(model)
         self.optimizers = named_optimizers(optimizers, model)
-        self.schedulers = named_schedulers(self._schedulers_given, self.optimizers)
+        self.schedulers_given = schedulers_by_name(self._schedulers, self.optimizers)
+        self.schedulers = made_schedulers(self.schedulers_given, self.optimizers)
 
     def equip(self, *, precision: str | None, averages: bool) -> None:
         """Adds what settings ask for beside model and optimizers.

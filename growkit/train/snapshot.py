@@ -13,7 +13,12 @@ from growkit.errors import EngineError
 from growkit.train import random_state
 from growkit.train.config_updates import SettingsInForce
 from growkit.train.fit_loop import FitLoop
-from growkit.train.learning_rate import rates_by_optimizer, set_learning_rate
+from growkit.train.learning_rate import (
+    check_takes_over,
+    rates_by_optimizer,
+    set_learning_rate,
+    take_over_schedule,
+)
 from growkit.train.run_state import RunState
 from growkit.train.sharding import whole_tensor
 
@@ -52,8 +57,12 @@ def snapshot(state: RunState, loop: FitLoop, stateful: Stateful) -> dict[str, An
     }
 
 
-def restore(state: RunState, loop: FitLoop, stateful: Stateful, saved: Mapping[str, Any]) -> Mapping[str, Any]:
+def restore(
+    state: RunState, loop: FitLoop, stateful: Stateful, saved: Mapping[str, Any], *, new_optimizers: bool = False
+) -> Mapping[str, Any]:
     """Brings a run, whose model has the saved structure, to a state that `snapshot` gave.
+
+    new_optimizers: theirs, which are those of the run, are not taken over; counters and schedules are.
 
     It gives the states of random number generators, for `random_state.restore` just before training goes on.
 
@@ -69,10 +78,13 @@ def restore(state: RunState, loop: FitLoop, stateful: Stateful, saved: Mapping[s
     followers = [one for one in runtime.followers if one is not runtime.averages]
     _check_same("followers", [str(len(saved["followers"]))], [str(len(followers))])
 
+    if new_optimizers:
+        for name, optimizer in runtime.optimizers.items():
+            check_takes_over(optimizer, runtime.schedulers[name], saved["optimizers"][name]["groups"])
     model.load_state_dict(saved["model"])
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name not in saved["frozen"])
-    for name, optimizer in runtime.optimizers.items():
+    for name, optimizer in runtime.optimizers.items() if not new_optimizers else ():
         _load_optimizer(optimizer, name, model, saved["optimizers"][name])
     runtime.load_state_dict(saved["runtime"])
     for follower, values in zip(followers, saved["followers"], strict=True):
@@ -86,6 +98,12 @@ def restore(state: RunState, loop: FitLoop, stateful: Stateful, saved: Mapping[s
     progress = state.progress
     state.in_force = in_force
     state.settings = in_force.at(epoch=progress.epoch, step=progress.step, updates=progress.updates)
+    if new_optimizers:
+        rates = rates_by_optimizer(state.settings.learning_rate, runtime.optimizers)
+        for name, optimizer in runtime.optimizers.items():
+            then = saved["optimizers"][name]
+            take_over_schedule(optimizer, runtime.schedulers[name], then["groups"], rates.get(name))
+            state.display.message(f"resumed with {name}={type(optimizer).__name__} as new, was {then['class']}")
     _tell_changes(state, saved["settings"]["given"])
     if saved["data_updated"]:
         state.display.message("resumed with train_data of the Engine: the run had replaced its own by an update")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from growkit.errors import EngineError, SettingsError
+from growkit.train.optimizers import OptimizersGiven
 
 _STATE_CHOICES = ("transfer", "reset")
 
@@ -29,6 +30,9 @@ class StepCallbackReturn:
     name, shape and dtype; "reset": the state starts empty."""
     parameter_map: Mapping[str, str] | None = None
     """Only for a new instance: new name -> old name of parameters that were renamed."""
+    optimizers: OptimizersGiven | None = None
+    """Optimizers to step with from here on, in place of those of the same names: one where there is only one, a dict,
+    or a function of the (updated) model that returns either. Their schedulers are made anew; counters go on."""
 
     def __post_init__(self) -> None:
         if self.updated_model is not None and not isinstance(self.updated_model, nn.Module):
@@ -43,10 +47,16 @@ class StepCallbackReturn:
                 "a dict from the name of a setting to its new value",
                 "write config_updates={'learning_rate': 1e-3}",
             )
-        if self.optimizer_state not in _STATE_CHOICES:
-            raise EngineError(
-                f"optimizer_state={self.optimizer_state!r}", " or ".join(map(repr, _STATE_CHOICES)), "give one of them"
-            )
+        check_optimizer_state(self.optimizer_state)
+
+
+def check_optimizer_state(given: str) -> None:
+    """Whether it says what becomes of the state of optimizers.
+
+    Raises: EngineError.
+    """
+    if given not in _STATE_CHOICES:
+        raise EngineError(f"optimizer_state={given!r}", " or ".join(map(repr, _STATE_CHOICES)), "give one of them")
 
 
 def merge_returns(changes: Iterable[StepCallbackReturn]) -> StepCallbackReturn | None:
@@ -73,6 +83,9 @@ def _merge(one: StepCallbackReturn, other: StepCallbackReturn) -> StepCallbackRe
             "one updated_model per callback",
             "return the service's result, or make the new model without the service",
         )
+    optimizers = [change.optimizers for change in (one, other) if change.optimizers is not None]
+    if len(optimizers) == 2 and optimizers[0] is not optimizers[1]:
+        raise EngineError("two new optimizers of one callback", "one change of the optimizers", "return one of them")
     for name in one.config_updates.keys() & other.config_updates.keys():
         if not _same(one.config_updates[name], other.config_updates[name]):
             raise SettingsError(
@@ -86,4 +99,5 @@ def _merge(one: StepCallbackReturn, other: StepCallbackReturn) -> StepCallbackRe
         config_updates={**one.config_updates, **other.config_updates},
         optimizer_state=model_change.optimizer_state,
         parameter_map=model_change.parameter_map,
+        optimizers=optimizers[0] if optimizers else None,
     )

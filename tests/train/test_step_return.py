@@ -1,5 +1,7 @@
 """What callbacks return."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -77,3 +79,13 @@ def test_one_value_given_twice_is_one_whatever_its_type() -> None:
     assert merged.config_updates == {"train_data": tensors, "batch_size": 4}
     with pytest.raises(SettingsError, match="train_data is set to"):
         merge_returns([one, StepCallbackReturn(config_updates={"train_data": [torch.zeros(2)]})])
+
+
+def test_merging_keeps_new_optimizers_and_refuses_two(make_net: Any) -> None:
+    optimizers = [torch.optim.SGD(make_net().parameters(), lr=0.1) for _ in range(2)]
+    first, second = (StepCallbackReturn(optimizers=one) for one in optimizers)
+    merged = merge_returns([first, StepCallbackReturn(config_updates={"log_every": 5})])
+    assert merged is not None
+    assert merged.optimizers is optimizers[0]
+    with pytest.raises(EngineError, match="two new optimizers of one callback"):
+        merge_returns([first, second])

@@ -90,10 +90,10 @@ class Axes:
             Irreconcilable: their structures cannot both hold.
         """
         a, b = _without_ones(first), _without_ones(second)
-        if _size(a) != _size(b):
-            raise Irreconcilable(f"sizes {_size(a)} and {_size(b)}")
         if len(a) == len(b) == 1:
             self.identify(a[0], b[0])
+        elif _size(a) != _size(b):
+            raise Irreconcilable(f"sizes {_size(a)} and {_size(b)}")
         elif len(a) == 1:
             self._bind(a[0], Parts(Join.PRODUCT, tuple(b)))
         elif len(b) == 1:

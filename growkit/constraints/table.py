@@ -91,8 +91,8 @@ _UNMADE = Lock(
 )
 
 
-_ENOUGH = 256
-"""Constraints ask what holds of each unit: with so many units, they say of a map what they say of it with more."""
+_ENOUGH = 4
+"""Constraints ask what holds of each unit: with so many units, they say of a map what they say of it with others."""
 
 
 class Maps(dict[tuple[str, int, int], AxisMap]):
@@ -151,9 +151,9 @@ def _anywhere(axis: Axis) -> tuple[Any, ...]:
 
 
 def _tried_size(axis: Axis) -> int:
-    """So many units show what the axis admits: those it has where sizes are compared, else not more than enough."""
+    """So many units show what the axis admits: those it has where sizes are compared, else just enough."""
     compared = any(passage.kind.replace(":", " ").partition(" ")[0] in sizes.FAMILIES for passage in axis.passages)
-    return axis.size if compared else min(axis.size, _ENOUGH)
+    return axis.size if compared else _ENOUGH
 
 
 def _annotated(axis: Axis, admitted: tuple[str, ...], maps: Maps) -> Axis:

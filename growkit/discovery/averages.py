@@ -75,15 +75,12 @@ class _Walk:
                     self._states[value] = state
 
     def _holds(self, value: Any) -> bool:
-        if not isinstance(value, Value):
+        if not isinstance(value, Value) or self.serial not in self.graph.serials(value):
             return False
-        found = False
         for dim in self.graph.leaves(value):
-            mine = [leaf for leaf in dim if self.graph.serial(leaf) == self.serial]
-            if mine and len(dim) > 1:
+            if len(dim) > 1 and any(self.graph.serial(leaf) == self.serial for leaf in dim):
                 raise _Lost("a dim that holds other axes too")
-            found = found or bool(mine)
-        return found
+        return True
 
     def _after(self, op: Op, active: Sequence[Value], makes: bool) -> _State | None:
         """The state of what an op makes; None if it makes nothing of the axis.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -31,33 +32,37 @@ class Flow:
     def __init__(self) -> None:
         self.ops: list[Op] = []
         self.outputs: list[Value] = []
-        self._written: dict[int, list[int]] = {}
+        self._written: dict[int, list[int]] = defaultdict(list)
         """Numbers of the ops that wrote each tensor."""
-        self._sharing: dict[int, set[int]] = {}
+        self._now: dict[int, Value] = {}
+        """Each tensor as the last of them left it."""
+        self._sharing: dict[int, set[int]] = defaultdict(set)
         """Tensors by the address of their storage."""
-        self._shown: dict[int, tuple[torch.dtype, torch.Size]] = {}
+        self._addresses: dict[int, int] = {}
         self._entered: list[int] = []
         self._runs: dict[str, list[_Run]] = {}
         self._tensors: dict[int, Tensor] = {}
-        """What modules were given and gave, so that no id is used twice."""
+        """What ops and modules were given and gave, so that no id is used twice."""
 
     def op(self, call: Call, inputs: Iterable[Tensor], outputs: Iterable[Tensor], written: Iterable[Tensor]) -> None:
         """Notes one op; `written`: operands that it writes in place."""
         number, made = len(self.ops), list(outputs)
         arguments = {name: self._with_values(argument) for name, argument in call.arguments.items()}
         self.ops.append(Op(call.op, call.where, arguments, tuple(map(id, made))))
-        for tensor in (*inputs, *made):
-            self._shown[id(tensor)] = (tensor.dtype, tensor.shape)
-            self._sharing.setdefault(tensor.untyped_storage().data_ptr(), set()).add(id(tensor))
+        for tensor in (*made, *(x for x in inputs if id(x) not in self._addresses)):
+            self._tensors[id(tensor)] = tensor
+            address = self._addresses[id(tensor)] = tensor.untyped_storage().data_ptr()
+            self._sharing[address].add(id(tensor))
         changed = {id(tensor) for tensor in made}
         for tensor in written:
-            changed |= self._sharing[tensor.untyped_storage().data_ptr()]
+            changed |= self._sharing[self._addresses[id(tensor)]]
         for tensor_id in changed:
-            self._written.setdefault(tensor_id, []).append(number)
+            self._written[tensor_id].append(number)
+            self._now[tensor_id] = Value(tensor_id, number)
 
     def output(self, tensor: Tensor) -> None:
         """Notes a result of the model."""
-        self.outputs.append(self._value(tensor))
+        self.outputs.append(self._with_values(tensor))
 
     def enter(self) -> None:
         """Notes that a module is called."""
@@ -67,10 +72,8 @@ class Flow:
         """Notes the end of the call of a module."""
         start, returned, tensors = self._entered.pop(), tensors_in(result), tensors_in(inputs)
         given = tuple(self._value(tensor, start) for tensor in tensors)
-        for tensor in (*tensors, *returned):
-            self._shown.setdefault(id(tensor), (tensor.dtype, tensor.shape))
-            self._tensors[id(tensor)] = tensor
-        self._runs.setdefault(path, []).append(_Run(start, given, self._value(returned[0]) if returned else None))
+        self._tensors |= {id(tensor): tensor for tensor in (*tensors, *returned)}
+        self._runs.setdefault(path, []).append(_Run(start, given, self._with_values(returned[0]) if returned else None))
 
     def blocks(self, model: nn.Module, axes_of: Callable[[Tensor], tuple[str, ...]]) -> Iterator[Block]:
         """The children of each `ModuleList` and `Sequential` that ran once; `axes_of` names the axes of a tensor."""
@@ -90,7 +93,7 @@ class Flow:
                 own = {
                     i: name.removeprefix(path + ".") for i, name in parameters.items() if name.startswith(path + ".")
                 }
-                identity = Identity(self.ops, run.start, frozenset(run.inputs), own, self._shown.__getitem__)
+                identity = Identity(self.ops, run.start, frozenset(run.inputs), own, self._shown)
                 residual, tail, summed = self._ending(path, identity, result)
                 silenced, obstacle = self._silenced(identity, summed, before) if residual else ((), "")
                 ordered = tuple(name for name in own.values() if name in silenced)
@@ -137,11 +140,15 @@ class Flow:
     def _with_values(self, argument: Any) -> Any:
         """An argument of an op with values in the place of tensors."""
         if isinstance(argument, Tensor):
-            return self._value(argument)
+            return self._now.get(id(argument)) or Value(id(argument), -1)
         return [self._with_values(x) for x in argument] if type(argument) in (list, tuple) else argument
 
-    def _value(self, tensor: Tensor, before: int | None = None) -> Value:
-        """A tensor as it is now, or as it was before an op."""
+    def _shown(self, tensor_id: int) -> tuple[torch.dtype, torch.Size]:
+        tensor = self._tensors[tensor_id]
+        return tensor.dtype, tensor.shape
+
+    def _value(self, tensor: Tensor, before: int) -> Value:
+        """A tensor as it was before an op."""
         written = self._written.get(id(tensor), [])
-        last = len(written) if before is None else bisect_left(written, before)
+        last = bisect_left(written, before)
         return Value(id(tensor), written[last - 1] if last else -1)

@@ -84,11 +84,10 @@ def kept_numbers(model: nn.Module, layouts: Mapping[str, Layout], sizes: Mapping
         LayoutError: an entry of `growkit_sizes` that is not the size of what it names.
     """
     layouts = {**layouts, **{name: layouts[first] for name, first in aliases_of(model).items() if first in layouts}}
+    kept_by = {kind: _kept_by(kind) for kind in {type(module) for module in model.modules()}}
     for path, module in model.named_modules():
         prefix = f"{path}." if path else ""
-        names = {qualified_name(base) for base in type(module).__mro__}
-        known = [kept for kind, kept in KEPT.items() if isinstance(module, kind)]
-        for kept in known + [kept for name, kept in FOREIGN.items() if name in names]:
+        for kept in kept_by[type(module)]:
             for attribute, place in kept(module).items():
                 expression = _at(prefix, place, layouts)
                 kept_value = getattr(module, attribute)
@@ -111,6 +110,12 @@ def kept_numbers(model: nn.Module, layouts: Mapping[str, Layout], sizes: Mapping
                     f"mend growkit_sizes of {type(module).__name__}",
                 )
             yield Number(prefix + attribute, None, declared_size, (expression,), read=False)
+
+
+def _kept_by(kind: type[nn.Module]) -> list[Callable[[Any], dict[str, str]]]:
+    names = {qualified_name(base) for base in kind.__mro__}
+    known = [kept for base, kept in KEPT.items() if issubclass(kind, base)]
+    return known + [kept for name, kept in FOREIGN.items() if name in names]
 
 
 def _at(prefix: str, places: str, layouts: Mapping[str, Layout]) -> Expression | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -52,7 +53,7 @@ Notes = list[tuple[tuple[Node, ...], str]]
 """Passages, with the nodes that pass them."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Call:
     """An op with its arguments by name (`call["self"]`), its result, and what is known about tensors."""
 
@@ -155,15 +156,19 @@ class Call:
 
 def bind(func: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of an op by name, with defaults."""
-    named = dict(_defaults(func))
+    named = dict(_signature(func)[0])
     named.update(zip(named, args, strict=False))
     named.update(kwargs)
     return named
 
 
 @cache  # torch makes a new object of each argument whenever it is asked
-def _defaults(func: OpOverload) -> dict[str, Any]:
-    return {argument.name: argument.default_value for argument in func._schema.arguments}
+def _signature(func: OpOverload) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The arguments of an op with their defaults, and the names of those that it writes in place."""
+    arguments = func._schema.arguments
+    infos = ((argument.name, argument.alias_info) for argument in arguments)
+    written = tuple(name for name, info in infos if info is not None and info.is_write)
+    return {argument.name: argument.default_value for argument in arguments}, written
 
 
 def flat(values: Iterable[Any]) -> list[Any]:
@@ -173,14 +178,18 @@ def flat(values: Iterable[Any]) -> list[Any]:
         kind = type(value)
         if kind is list or kind is tuple:
             found += flat(value)
-        elif kind in _LEAVES or isinstance(value, int | float):
+        elif kind in _DICTS:
+            if value:
+                found += flat(value.values())
+        elif kind in _LEAVES or isinstance(value, (int, float)):
             found.append(value)
         else:
             found += tree_leaves(value)
     return found
 
 
-_LEAVES = frozenset({Tensor, nn.Parameter, str, type(None), torch.dtype, torch.device, slice})
+_LEAVES = frozenset({Tensor, nn.Parameter, int, float, bool, str, type(None), torch.dtype, torch.device, slice})
+_DICTS = frozenset({dict, OrderedDict, defaultdict})
 
 
 def written(func: OpOverload, arguments: Mapping[str, Any]) -> list[Tensor]:
@@ -189,8 +198,6 @@ def written(func: OpOverload, arguments: Mapping[str, Any]) -> list[Tensor]:
     return [x for x in flat(arguments[name] for name in names) if isinstance(x, Tensor)] if names else []
 
 
-@cache
 def writes(func: OpOverload) -> tuple[str, ...]:
     """The names of the arguments that an op writes in place."""
-    infos = ((argument.name, argument.alias_info) for argument in func._schema.arguments)
-    return tuple(name for name, info in infos if info is not None and info.is_write)
+    return _signature(func)[1]

@@ -88,12 +88,14 @@ def tried_counts(
     known: Collection[str],
     numeric: Collection[str],
     before: Sequence[str],
+    holders: Collection[tuple[str, Any]],
 ) -> Iterator[Count]:
     """Every other int, in a module around a container of residual blocks, that equals their number.
 
     `known`: paths of ints that need no try; `numeric`: of those that the run used as sizes or numbers; `before`: paths
-    of modules in the order of their calls in the run. Also ints of plain objects that such a module keeps, as of a
-    config. Most of them are not read, so that many are tried at once; those that the code names apart.
+    of modules in the order of their calls in the run; `holders`: see `holders_of`. Also ints of plain objects that such
+    a module keeps, as of a config. Most of them are not read, so that many are tried at once; those that the code names
+    apart.
     """
     around: dict[str, list[tuple[str, _Place]]] = {}
     for container in dict.fromkeys(b.container for b in blocks if b.residual and not b.obstacle):
@@ -111,7 +113,7 @@ def tried_counts(
         together = waiting.pop()
         if not together:
             continue
-        called = _called(model, inputs, call, together)
+        called = _called(model, inputs, call, together, holders)
         if called != before and len(together) > 1:
             half = len(together) // 2
             waiting += [together[:half], together[half:]]
@@ -173,7 +175,13 @@ def _names_in_code(module: nn.Module) -> frozenset[str]:
     return frozenset(code.co_names if code else ())
 
 
-def _called(model: nn.Module, inputs: Any, call: CallModel | None, changed: Sequence[_Place]) -> list[str] | None:
+def _called(
+    model: nn.Module,
+    inputs: Any,
+    call: CallModel | None,
+    changed: Sequence[_Place],
+    holders: Collection[tuple[str, Any]],
+) -> list[str] | None:
     """The modules in the order of their calls, with some ints one less; None if the model raises."""
     paths: list[str] = []
     values = [place.store[place.attribute] for place in changed]
@@ -183,7 +191,7 @@ def _called(model: nn.Module, inputs: Any, call: CallModel | None, changed: Sequ
         if id(module) in path_of:
             paths.append(path_of[id(module)])
 
-    with untouched(model), torch.no_grad():
+    with untouched(model, holders=holders), torch.no_grad():
         hook = module_hooks.register_module_forward_pre_hook(enter)
         try:
             for place in changed:

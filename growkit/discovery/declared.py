@@ -26,6 +26,9 @@ def declare(tracer: Tracer, texts: Mapping[str, str]) -> dict[str, Node]:
         LayoutError: no mapping of texts, an unknown tensor, a size that does not fit, or a contradiction.
     """
     layouts = _parsed(tracer, texts)
+    if not layouts:
+        settle(tracer.axes)
+        return {}
     traced = {name: str(layout) for name, layout in layouts_by_serial(tracer).items()}
     places = _places(tracer)
     sizes = _label_sizes(layouts, tracer, {label: node.size for label, node in places.items()})

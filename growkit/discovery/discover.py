@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -34,6 +34,7 @@ from growkit.discovery.uses import Uses
 from growkit.discovery.weight_norms import length_corrections
 from growkit.errors import InputsError
 from growkit.nn.contents import module_types
+from growkit.nn.places import holders_of
 
 
 @contextmanager
@@ -73,12 +74,13 @@ def discover(
         LayoutError: a declared layout is no text, does not fit, or contradicts the run.
     """
     model, layouts = unwrap(model), {} if layouts is None else layouts
+    holders = tuple(holders_of(model))
     try:
-        tracer, uses, values = _run(model, example_inputs, call, SizeInt)
+        tracer, uses, values = _run(model, example_inputs, call, holders, SizeInt)
     except InputsError as error:
         if "unhashable type: 'SizeInt'" not in str(error.__cause__):
             raise
-        tracer, uses, values = _run(model, example_inputs, call, HashableSizeInt)
+        tracer, uses, values = _run(model, example_inputs, call, holders, HashableSizeInt)
     axes = tracer.axes
     uses.equal += tracer.stacks.settle(axes, declared_products(tracer, layouts))
     settle(axes)
@@ -152,8 +154,8 @@ def discover(
             blocks=blocks,
             counts=(
                 *declared,
-                *tried_counts(model, example_inputs, call, blocks, sized, used, tracer.entered),
-                *lists_per_block(model, example_inputs, call, blocks),
+                *tried_counts(model, example_inputs, call, blocks, sized, used, tracer.entered, holders),
+                *lists_per_block(model, example_inputs, call, blocks, holders),
             ),
             indices=tuple(dict.fromkeys([*declared_indices(model, blocks), *indices_of(model, blocks, sized)])),
         )
@@ -161,11 +163,15 @@ def discover(
 
 
 def _run(
-    model: nn.Module, example_inputs: Any, call: CallModel | None, kind: type[SizeInt]
+    model: nn.Module,
+    example_inputs: Any,
+    call: CallModel | None,
+    holders: Collection[tuple[str, Any]],
+    kind: type[SizeInt],
 ) -> tuple[Tracer, Uses, dict[Attribute, int]]:
     """One run in eval mode; what was seen of tensors and of ints."""
-    with untouched(model, watched=False) as originals:
-        tracer = Tracer(model, originals.keep)
+    with untouched(model, watched=False, holders=holders) as originals:
+        tracer = Tracer(model, originals.keep, holders)
         tracer.floats.own(model)
         for tensor in tensors_in(example_inputs):
             tracer.enter_input(tensor)

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import nn
+
+_NOTHING = nullcontext()
 
 
 class Floats:
     """The floats of a model, by the paths of attributes, and the numbers of the ops that were given each."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, tuple[str, float]] = {}
+        self._kept: dict[int, str] = {}
+        self._values: dict[str, float] = {}
         self._ops: dict[str, dict[int, None]] = defaultdict(dict)
         self._lost: set[str] = set()
         self._given: list[str] = []
@@ -33,13 +36,17 @@ class Floats:
             attributes = vars(module)
             for name in [name for name, value in attributes.items() if type(value) is float]:
                 attributes[name] *= 1.0
-                self._kept[id(attributes[name])] = (f"{path}.{name}" if path else name, attributes[name])
+                place = f"{path}.{name}" if path else name
+                self._kept[id(attributes[name])], self._values[place] = place, attributes[name]
+
+    def given(self, arguments: Iterable[Any]) -> AbstractContextManager[None]:
+        """Inside runs a torch function that was given these; its ops are noted by `op`."""
+        paths = [self._kept[id(x)] for x in arguments if id(x) in self._kept]
+        return self._running(paths) if paths or self._given else _NOTHING
 
     @contextmanager
-    def given(self, arguments: Iterable[Any]) -> Iterator[None]:
-        """Inside runs a torch function that was given these; its ops are noted by `op`."""
-        outer, self._given = (self._given, self._met), [self._kept[id(x)][0] for x in arguments if id(x) in self._kept]
-        self._met = set()
+    def _running(self, paths: list[str]) -> Iterator[None]:
+        outer, self._given, self._met = (self._given, self._met), paths, set()
         try:
             yield
             self._lost |= {*self._given} - self._met
@@ -49,13 +56,13 @@ class Floats:
     def op(self, number: int, arguments: Iterable[Any]) -> None:
         """Notes the floats of the function that runs which an op is given."""
         for path in self._given:
-            if any(type(x) is float and x == self.value(path) for x in arguments):
+            if any(type(x) is float and x == self._values[path] for x in arguments):
                 self._met.add(path)
                 self._ops[path][number] = None
 
     def value(self, path: str) -> float:
         """The float at a path."""
-        return next(value for where, value in self._kept.values() if where == path)
+        return self._values[path]
 
     def place(self, number: int, value: float) -> str | None:
         """The path of the float of this value that an op was given; None if it is none of a module, or may be two."""

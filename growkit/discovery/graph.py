@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from growkit.axes.node import Dim, Node
 from growkit.axes.reading import leaf_nodes
@@ -41,6 +41,7 @@ class Graph:
             for value in dict.fromkeys(op.values()):
                 self._readers[value].append(number)
         self._leaves: dict[int, list[list[Node]]] = {}
+        self._by_axis: dict[int, dict[int, list[Node]]] = {}
         self._behind = {v.number for v in (*self._readers, *self.outputs) if v.number >= 0 and self.maker(v) is None}
 
     def readers(self, value: Value) -> list[int]:
@@ -79,14 +80,21 @@ class Graph:
             self._leaves[value.tensor] = found
         return found
 
-    def serials(self, value: Value) -> set[int]:
+    def serials(self, value: Value) -> Collection[int]:
         """The axes of a value."""
-        return {self.serial(leaf) for dim in self.leaves(value) for leaf in dim}
+        return self._axes_of(value).keys()
 
-    def of_axis(self, value: Value, serial: int) -> Iterator[Node]:
+    def of_axis(self, value: Value, serial: int) -> Sequence[Node]:
         """The occurrences of one axis in a value."""
-        for dim in self.leaves(value):
-            yield from (leaf for leaf in dim if self.serial(leaf) == serial)
+        return self._axes_of(value).get(serial, ())
+
+    def _axes_of(self, value: Value) -> dict[int, list[Node]]:
+        found = self._by_axis.get(value.tensor)
+        if found is None:
+            found = self._by_axis[value.tensor] = {}
+            for leaf in (leaf for dim in self.leaves(value) for leaf in dim):
+                found.setdefault(self.serial(leaf), []).append(leaf)
+        return found
 
     def serial(self, node: Node) -> int:
         """The number by which an axis is called."""

@@ -45,7 +45,7 @@ class Value(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Op:
     """One op of the run: its arguments by name, with values for tensors, and the tensors that it gave."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,6 @@ from growkit.axes.axis import Block, Count, Index
 from growkit.discovery.inputs import CallModel, run_model
 from growkit.discovery.untouched import untouched
 from growkit.errors import InputsError
-from growkit.nn.places import holders_of
 
 _NUMBERED = re.compile(r"idx|index|number|(layer|block|depth)(_?(id|no|num|nr))?$")
 """Names of ints that number blocks, where there are so few that others could be 0 and 1."""
@@ -22,17 +21,23 @@ _FEW = 2
 
 
 def lists_per_block(
-    model: nn.Module, inputs: Any, call: CallModel | None, blocks: Collection[Block]
+    model: nn.Module,
+    inputs: Any,
+    call: CallModel | None,
+    blocks: Collection[Block],
+    holders: Collection[tuple[str, Any]],
 ) -> Iterator[Count]:
     """The lists and tuples of which the run takes one entry for each block of a container.
 
     Found by one more run that notes what is taken out of those that have the length: entry i between the end of block
-    i - 1 and that of block i, for each i, and no other meanwhile.
+    i - 1 and that of block i, for each i, and no other meanwhile. `holders`: see `holders_of`.
     """
     containers = _containers(blocks)
+    if not containers:
+        return
     places = [
         (path, store, name, value)
-        for path, store in _stores(model)
+        for path, store in _stores(model, holders)
         for name, value in store.items()
         if type(value) in (list, tuple) and len(value) in containers.values()
     ]
@@ -47,7 +52,7 @@ def lists_per_block(
     def pass_(container: str, time: int, *_: Any) -> None:
         now[container] = time
 
-    with untouched(model), torch.no_grad():
+    with untouched(model, holders=holders), torch.no_grad():
         hooks = []
         for container in containers:
             for number, block in enumerate(model.get_submodule(container).children()):
@@ -97,11 +102,11 @@ def _containers(blocks: Collection[Block]) -> dict[str, int]:
     return {container: sum(block.container == container for block in blocks) for container in found}
 
 
-def _stores(model: nn.Module) -> Iterator[tuple[str, dict[Any, Any]]]:
+def _stores(model: nn.Module, holders: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, dict[Any, Any]]]:
     """The attributes of modules and of the plain objects that they keep, each once, with the path."""
     for path, module in model.named_modules():
         yield path, vars(module)
-    for path, holder in holders_of(model):
+    for path, holder in holders:
         if hasattr(holder, "__dict__"):
             yield path, vars(holder)
 

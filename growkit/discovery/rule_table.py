@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar
 
 import torch
@@ -36,6 +37,7 @@ def register(*ops: Any) -> Callable[[_R], _R]:
                     "register the packet of an op that has no rule yet",
                 )
             _RULES[op] = rule
+        rule_of.cache_clear()
         return rule
 
     return enter
@@ -55,17 +57,19 @@ def register_tagged(tag: torch.Tag) -> Callable[[_R], _R]:
 
     def enter(rule: _R) -> _R:
         _BY_TAG[tag] = rule
+        rule_of.cache_clear()
         return rule
 
     return enter
 
 
+@cache
 def rule_of(op: OpOverload) -> Rule | None:
     """The rule of an op. An op in place (`add_`) has that of the plain one unless it has its own."""
-    same = [op, *_out_of_place(op)]
-    for packet in (one.overloadpacket for one in same):
-        if packet in _RULES:
-            return _RULES[packet]
+    same = (op, *_out_of_place(op))
+    for one in same:
+        if rule := _RULES.get(one.overloadpacket):
+            return rule
     return next((_BY_TAG[tag] for one in same for tag in one.tags if tag in _BY_TAG), None)
 
 

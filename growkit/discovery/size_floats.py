@@ -101,7 +101,7 @@ def followed_square_roots(root: Callable[[Any], Any]) -> Iterator[None]:
     """Inside, `math.sqrt` gives what `root` gives, unless that is None; also where it was imported by its name."""
     own = math.sqrt
     # modules of other types may be ones that are loaded when they are asked for anything
-    plain_modules = [vars(m) for m in list(sys.modules.values()) if type(m) is ModuleType]
+    plain_modules = (m.__dict__ for m in tuple(sys.modules.values()) if type(m) is ModuleType)
     holders = [names for names in plain_modules if names.get("sqrt") is own]
 
     def sqrt(value: Any, /) -> Any:

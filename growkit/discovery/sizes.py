@@ -46,6 +46,7 @@ _FACTORS = {
     "divide",
 }
 """Functions that multiply or divide by the numbers that they are given."""
+_NOTHING = nullcontext()
 _VALUES_READ = {"tolist", "numpy", "__array__"}
 _CUT_INSIDE = {
     "glu", "lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "multi_head_attention_forward",
@@ -75,32 +76,33 @@ class SizeWatch(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        self.lock_cuts("slice")
-        name = getattr(func, "__name__", str(func))
+        if self.tracer.cuts:
+            self.lock_cuts("slice")
+        name = getattr(func, "__name__", None) or str(func)
         plain_name = name.strip("_")
         given = flat((*args, *kwargs.values()))
-        factors = self._factors(plain_name, given, args, kwargs)
+        numbers = [x for x in given if isinstance(x, (int, float))]
+        factors = self._factors(plain_name, numbers, args, kwargs)
         unseen: list[Powers] = []
         slices = len(self.tracer.slices)
         self._inside = True
         try:
             with (
-                self.tracer.numbers.expecting(factors, unseen) if factors else nullcontext(),
-                self.tracer.floats.given(given),
+                self.tracer.numbers.expecting(factors, unseen) if factors else _NOTHING,
+                self.tracer.floats.given(numbers),
             ):
                 result = func(*args, **kwargs)
         finally:
             self._inside = False
-        floats = [x for x in given if isinstance(x, SizeFloat)]
+        if name in _SIZES and not isinstance(result, Tensor):  # to ask for a shape or dtype is not to read a tensor
+            return self._tracked_size(name, args, kwargs, result)
+        self.tracer.used.update(id(x) for x in given if isinstance(x, Tensor))
+        floats = [x for x in numbers if isinstance(x, SizeFloat)]
         if plain_name in _FACTORS or (floats and len(unseen) == len(factors)):
             self._lost(unseen)
-        if name not in _SIZES or isinstance(result, Tensor):  # to ask for a shape or dtype is not to read a tensor
-            self.tracer.used.update(id(x) for x in given if isinstance(x, Tensor))
-        if isinstance(result, (torch.Size, tuple, int)) and not isinstance(result, bool) and name in _SIZES:
-            return self._tracked_size(name, args, kwargs, result)
         where = self.tracer.where(name)
         reader = READERS.get(name)
-        sizes = [x for x in given if isinstance(x, SizeInt)]
+        sizes = [x for x in numbers if isinstance(x, SizeInt)]
         if reader:
             if not args and "input" in kwargs:  # torch's name for what it takes first; readers count from it
                 args, kwargs = (kwargs["input"],), {name: x for name, x in kwargs.items() if name != "input"}
@@ -118,20 +120,20 @@ class SizeWatch(TorchFunctionMode):
             self._lost(x.powers for x in floats)
         if reader or name in _CUT_INSIDE:
             self.tracer.cuts.clear()
-        self.lock_cuts(name)
+        if self.tracer.cuts:
+            self.lock_cuts(name)
         if name in _VALUES_READ and isinstance(args[0], Tensor):
             self.tracer.warn_of_values(args[0], where)
             for dim in self.tracer.dims(args[0]):
                 self.tracer.axes.lock(dim, Lock("its values leave torch here", where, DECLARE), declarable=True)
         return result
 
-    def _factors(self, name: str, leaves: list[Any], args: Any, kwargs: Any) -> list[Expected]:
+    def _factors(self, name: str, numbers: list[Any], args: Any, kwargs: Any) -> list[Expected]:
         """The numbers made of sizes by which a function may multiply or divide, and what they are made of."""
         if name in _FACTORS:
-            floats = [x for x in leaves if isinstance(x, SizeFloat)]
             return [
-                *((plain_float(x), x.powers) for x in floats),
-                *((float(plain(x)), ((x.origin, 1.0),)) for x in leaves if isinstance(x, SizeInt)),
+                *((plain_float(x), x.powers) for x in numbers if isinstance(x, SizeFloat)),
+                *((float(plain(x)), ((x.origin, 1.0),)) for x in numbers if isinstance(x, SizeInt)),
             ]
         if name in ("scaled_dot_product_attention", "multi_head_attention_forward"):
             given = args[6] if len(args) > 6 else kwargs.get("scale")
@@ -183,6 +185,8 @@ class SizeWatch(TorchFunctionMode):
         self.tracer.cuts.clear()
 
     def _tracked_size(self, name: str, args: Any, kwargs: Any, result: Any) -> Any:
+        if isinstance(result, bool) or not isinstance(result, (tuple, int)):
+            return result
         tensor = args[0]
         dims = self.tracer.dims(tensor)
         match name:

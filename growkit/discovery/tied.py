@@ -75,9 +75,9 @@ class Scales:
             self._same[id(made[0])] = self._origin(given[0])  # what scales it scales the sum: see `shifted_parameters`
             self._shifted[id(made[0])] = call.known(given[0]).dims
             return
+        results = set(map(id, made))
         for tensor in given:
-            in_place = any(tensor is result for result in made)
-            self._readers[self._origin(tensor)] += 2 if in_place else 1
+            self._readers[self._origin(tensor)] += 2 if id(tensor) in results else 1
         if made:
             written = self._contraction(call) if call.op in _PRODUCTS else self._scaling(call)
             if written is not None:

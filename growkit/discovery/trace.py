@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from math import prod
 from typing import Any
 
 import torch
@@ -27,7 +28,6 @@ from growkit.discovery.rule_table import WHOLE, rule_of
 from growkit.discovery.stacks import Stacks
 from growkit.discovery.tied import Scales
 from growkit.nn.contents import qualified_name
-from growkit.nn.places import holders_of
 
 _BUFFER = "register the tensor as a buffer, or clear it if it is a cache"
 _RESHAPING = frozenset({"squeeze_", "unsqueeze_", "t_", "transpose_"})
@@ -40,14 +40,19 @@ _UNSET = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_em
 class Tracer(TorchDispatchMode):
     """Follows the axes of all tensors while the model runs with real values.
 
-    `before_write` is told which tensors an op is about to write.
+    `before_write` is told which tensors an op is about to write; `holders`: see `holders_of`.
     """
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         return False  # see `untouched`
 
-    def __init__(self, model: nn.Module, before_write: Callable[[list[Tensor]], None] = lambda tensors: None):
+    def __init__(
+        self,
+        model: nn.Module,
+        before_write: Callable[[list[Tensor]], None] = lambda tensors: None,
+        holders: Iterable[tuple[str, Any]] = (),
+    ):
         super().__init__()
         self._before_write = before_write
         self.axes = Axes()
@@ -78,11 +83,9 @@ class Tracer(TorchDispatchMode):
         self.slices: dict[int, tuple[Dim, int, int]] = {}
         self._stack: list[str] = []
         self._running: list[nn.Module] = []
+        self._scripted = 0
+        """How many of these are scripted."""
         self._module_paths = {id(module): path for path, module in model.named_modules()}
-        self._paths = {id(module): path or type(module).__name__ for path, module in model.named_modules()}
-        self._own = {
-            id(m) for m in model.modules() if type(m).__module__.startswith("torch.nn.") and not list(m.children())
-        }
         self._stack_own: list[bool] = []
         for nature, tensors in ((Nature.WEIGHT, model.named_parameters()), (Nature.CONSTANT, model.named_buffers())):
             for name, tensor in tensors:
@@ -93,21 +96,21 @@ class Tracer(TorchDispatchMode):
                     self._parameters[tensor.untyped_storage().data_ptr()] = dims
                 self._remember(tensor, Known(dims, nature))
 
-        self._hold_plain_tensors(model)
+        self._hold_plain_tensors(model, holders)
 
-    def _hold_plain_tensors(self, model: nn.Module) -> None:
+    def _hold_plain_tensors(self, model: nn.Module, holders: Iterable[tuple[str, Any]]) -> None:
         """Locks tensors that modules keep otherwise, also in lists, dicts and objects: growth does not reach them."""
         own = ("_parameters", "_buffers", "_modules")
-        kept = [(path, name, value) for path, m in model.named_modules() for name, value in vars(m).items()]
-        for path, holder in holders_of(model):
-            kept += [(path, name, value) for name, value in getattr(holder, "__dict__", {}).items()]
-        for path, name, value in kept:
-            nested = type(value) in (list, tuple, dict) and name not in own
-            for tensor in tree_leaves(value) if nested and value else [value]:
-                if isinstance(tensor, Tensor) and id(tensor) not in self._known:
-                    where = f"{path}.{name}" if path else name
-                    self._remember(tensor, self._outside(tensor, where))
-                    self._plain[id(tensor)] = where
+        plain_objects = ((path, holder) for path, holder in holders if hasattr(holder, "__dict__"))
+        for path, holder in (*model.named_modules(), *plain_objects):
+            for name, value in vars(holder).items():
+                if name in own or (not isinstance(value, Tensor) and type(value) not in (list, tuple, dict)):
+                    continue
+                for tensor in flat([value]):
+                    if isinstance(tensor, Tensor) and id(tensor) not in self._known:
+                        where = f"{path}.{name}" if path else name
+                        self._remember(tensor, self._outside(tensor, where))
+                        self._plain[id(tensor)] = where
 
     def _outside(self, tensor: Tensor, where: str) -> Known:
         """What is known about a tensor that growth does not reach: its axes cannot grow."""
@@ -135,7 +138,7 @@ class Tracer(TorchDispatchMode):
 
         What nothing reads, such as weights of attention that nobody asked for, is no way.
         """
-        kept = (x for module in model.modules() for x in tree_leaves(list(vars(module).values())))
+        kept = flat(value for module in model.modules() for value in vars(module).values())
         self.used.update(id(x) for x in (*results, *kept) if isinstance(x, Tensor))
         for made, notes, where in self._noted:
             if not made or any(id(tensor) in self.used for tensor in made):
@@ -184,12 +187,15 @@ class Tracer(TorchDispatchMode):
 
     def _enter_module(self, module: nn.Module, inputs: Any) -> None:
         self.flow.enter()
-        if id(module) in self._module_paths:
-            self.entered.append(self._module_paths[id(module)])
+        path, kind = self._module_paths.get(id(module)), type(module)
+        if path is not None:
+            self.entered.append(path)
         self._running.append(module)
-        self._stack.append(self._paths.get(id(module), type(module).__name__))
-        self._stack_own.append(id(module) in self._own)
-        if reason := WHOLE.get(qualified_name(type(module))):
+        self._scripted += isinstance(module, torch.jit.ScriptModule)
+        self._stack.append(path or kind.__name__)
+        own = path is not None and kind.__module__.startswith("torch.nn.") and not list(module.children())
+        self._stack_own.append(own)
+        if reason := WHOLE.get(qualified_name(kind)):
             lock = Lock(reason, self.where("parametrization"), OTHERS)
             for tensor in (*tree_leaves(inputs), *module.buffers()):
                 for dim in self.dims(tensor) if isinstance(tensor, Tensor) else ():
@@ -200,6 +206,7 @@ class Tracer(TorchDispatchMode):
         self.flow.leave(self._stack.pop(), (inputs, kwargs), result)
         self._stack_own.pop()
         self._running.pop()
+        self._scripted -= isinstance(module, torch.jit.ScriptModule)
         if isinstance(result, Tensor) and qualified_name(type(module)) in WHOLE:
             self._remember(result, Known(self.dims(inputs[0]), Nature.WEIGHT))
 
@@ -234,7 +241,8 @@ class Tracer(TorchDispatchMode):
         kwargs = kwargs or {}
         arguments = bind(func, args, kwargs)
         changed = written(func, arguments)
-        self._before_write(changed)
+        if changed:
+            self._before_write(changed)
         result = func(*args, **kwargs)
         op = func.overloadpacket
         if op.__name__ in _UNSET:
@@ -242,25 +250,26 @@ class Tracer(TorchDispatchMode):
         inputs = [x for x in flat((*args, *kwargs.values())) if isinstance(x, Tensor)]
         outputs = [x for x in flat([result]) if isinstance(x, Tensor)]
         self._alive += inputs + outputs
-        for x in map(id, inputs):
-            self._plain.pop(x, None)
-            self.used.add(x)
-            if x in self._names:
-                self.read.add(self._names[x])
+        given = set(map(id, inputs))
+        self.used |= given
+        self.read.update(self._names[x] for x in given & self._names.keys())
+        for x in given & self._plain.keys():
+            del self._plain[x]
         where, name = self.where(op.__name__), op.__name__.rstrip("_")
         call = Call(
             self.axes, name, arguments, result, where, self.known, self.cuts, self.derived, self.slices, self.stacks
         )
         self.flow.op(call, inputs, outputs, changed)
-        self.floats.op(len(self.flow.ops) - 1, call.arguments.values())
-        self.numbers.op(len(self.flow.ops) - 1, call.arguments, where, self.dims)
+        number = len(self.flow.ops) - 1
+        self.floats.op(number, arguments.values())
+        self.numbers.op(number, arguments, where, self.dims)
         if inputs:
             self.scales.op(call, inputs, outputs)
         rule: Callable[[Call], Any] | None = rule_of(func)
         try:
             if rule is None and inputs:
                 raise Unfollowable(f"{op} is no op that growkit knows")
-            if any(isinstance(module, torch.jit.ScriptModule) for module in self._running):
+            if self._scripted:
                 raise Unfollowable("a scripted module computes it")
             if op is torch.ops.aten._local_scalar_dense:
                 self.warn_of_values(inputs[0], self.where("item"))
@@ -281,7 +290,7 @@ class Tracer(TorchDispatchMode):
         found = [found] if isinstance(found, Known) else found or []
         for tensor, known in zip(outputs, found, strict=False):
             self._check(tensor, known, where)
-            if any(tensor is x for x in inputs):
+            if id(tensor) in given:
                 if known.nature is Nature.ACTIVATION:
                     self._written.add(tensor.untyped_storage().data_ptr())
                 if op.__name__ in _RESHAPING:
@@ -298,10 +307,7 @@ class Tracer(TorchDispatchMode):
         return Known([[] if size == 1 else [self.axes.node(size)] for size in tensor.shape], nature)
 
     def _check(self, tensor: Tensor, known: Known, where: str) -> None:
-        sizes = [1] * len(known.dims)
-        for number, dim in enumerate(known.dims):
-            for node in dim:
-                sizes[number] *= node.size
+        sizes = [prod([node.size for node in dim]) for dim in known.dims]
         assert sizes == list(tensor.shape), (
             f"the rule at {where} says {sizes} of a tensor of shape {list(tensor.shape)}"
         )

@@ -49,11 +49,14 @@ def unwrap(model: nn.Module) -> nn.Module:
 
 
 @contextmanager
-def untouched(model: nn.Module, watched: bool = True) -> Iterator[Originals]:
+def untouched(
+    model: nn.Module, watched: bool = True, holders: Iterable[tuple[str, Any]] | None = None
+) -> Iterator[Originals]:
     """Eval mode inside, without fast paths; then the model and random states are as before.
 
     Restored are flags, attributes, lists, dicts, sets and objects in attributes, tables of modules, buffers and
     parameters. Where it is not `watched`, the caller tells the `Originals` of tensors that are about to be written.
+    `holders`: what `holders_of` gives, for a caller that asked for it.
     """
     # In eval mode torch runs whole encoder layers as one kernel, which hides what they do, and gives zeros where
     # inputs are padded, but not under every mode: outputs of two runs could not be compared.
@@ -73,7 +76,7 @@ def untouched(model: nn.Module, watched: bool = True) -> Iterator[Originals]:
             originals.keep(parameters)
         for module in model.modules():
             restored.callback(_keep_module(module))
-        for _, kept in holders_of(model):
+        for _, kept in holders_of(model) if holders is None else holders:
             restored.callback(_keep_object(kept))
         torch.backends.mha.set_fastpath_enabled(False)
         model.eval()
@@ -118,12 +121,14 @@ def _keep_object(kept: Any) -> Callable[[], None]:
 
 def _keep_entries(*containers: Any) -> Callable[[], None]:
     """What gives dicts, lists, sets and deques their entries back."""
-    kept = [(c, tuple(c), tuple(c.values()) if isinstance(c, dict) else ()) for c in containers]
+    empty = [c for c in containers if not c]
+    kept = [(c, tuple(c), tuple(c.values()) if isinstance(c, dict) else ()) for c in containers if c]
 
     def put_back() -> None:
+        for container in empty:
+            if container:
+                container.clear()
         for container, entries, values in kept:
-            if not container and not entries:
-                continue
             now = container.values() if isinstance(container, dict) else ()
             same = all(map(operator.is_, container, entries)) and all(map(operator.is_, now, values))
             if same and len(container) == len(entries):

@@ -68,3 +68,4 @@ def test_a_new_rule_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Small(lambda m, x: torch.special.bessel_j1(m.a(x)), a=torch.nn.Linear(5, 4))
     assert passages(discover(model, X), "a.weight[0]") == {"pointwise:tanh", "output"}
     assert aten.special_bessel_j1 not in _RULES
+    rule_of.cache_clear()  # as `register` does

@@ -95,7 +95,7 @@ def _shifts(call: Call, known: Known, terms: Sequence[Any]) -> Iterator[int]:
         if not isinstance(term, Tensor):
             broadcast = [True] * len(known.dims) if term != 0 else []
         elif call.known(term).nature is not Nature.CONSTANT:
-            broadcast = [_repeated(call, term, back) for back in range(len(known.dims), 0, -1)]
+            broadcast = [bool(dim) and _repeated(call, term, len(known.dims) - d) for d, dim in enumerate(known.dims)]
         elif term.any():
             broadcast = [term.dim() < back or not varies(term, back) for back in range(len(known.dims), 0, -1)]
         else:
@@ -215,6 +215,8 @@ def _operands(call: Call) -> list[Tensor]:
 def _shared_by_activations(call: Call, tensors: Sequence[Tensor], known: Known) -> list[Dim]:
     """The dims that two activations have in full."""
     active = [x for x in tensors if call.known(x).nature is Nature.ACTIVATION]
+    if len(active) < 2:
+        return []
     return [
         dim
         for back, dim in enumerate(reversed(known.dims), start=1)
@@ -242,6 +244,8 @@ def combine(
     `throughs`: how the result depends on each tensor if it is made of parameters alone; empty where that is not known.
     """
     infos = [(x, call.known(x)) for x in tensors]
+    if len(infos) == 1 and infos[0][0].shape == shape:  # it meets nothing
+        return Known(list(infos[0][1].dims), infos[0][1].nature)
     ways = {id(x): through for x, through in zip(reversed(tensors), reversed(throughs), strict=False)}
     dims = []
     for back in range(len(shape), 0, -1):
@@ -263,7 +267,8 @@ def _meet(
     tables = [dim for x, _, dim in others if not call.axes.named(dim) and varies(x, back)]
     first = (active or [dim for *_, dim in held] or [meeting[0][2]])[0]
     for *_, dim in meeting:
-        call.tie(first, dim)
+        if dim is not first:
+            call.tie(first, dim)
     if active and role:
         for *_, dim in held:
             call.axes.assign(dim, role)

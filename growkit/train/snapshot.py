@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -44,6 +44,7 @@ def snapshot(state: RunState, loop: FitLoop, stateful: Stateful) -> dict[str, An
         "model": {
             name: whole_tensor(v) if isinstance(v, torch.Tensor) else v for name, v in model.state_dict().items()
         },
+        "shared": _shared(model),
         "frozen": [name for name, parameter in model.named_parameters() if not parameter.requires_grad],
         "optimizers": {name: _optimizer_state(one, model) for name, one in runtime.optimizers.items()},
         "runtime": runtime.state_dict(),
@@ -115,7 +116,7 @@ def restore(
 
 
 def differences(model: nn.Module, saved: Mapping[str, Any]) -> list[str]:
-    """What of a model is not as in a saved state: names and shapes of parameters and buffers."""
+    """What of a model is not as in a saved state: names and shapes of parameters and buffers, shared parameters."""
     now = {name: value for name, value in model.state_dict().items() if isinstance(value, torch.Tensor)}
     then = {name: value for name, value in saved["model"].items() if isinstance(value, torch.Tensor)}
     found = [f"{name} is missing" for name in then if name not in now]
@@ -124,7 +125,22 @@ def differences(model: nn.Module, saved: Mapping[str, Any]) -> list[str]:
             found.append(f"{name} is new")
         elif value.shape != then[name].shape:
             found.append(f"{name} is {tuple(value.shape)}, was {tuple(then[name].shape)}")
+    shared, were = _shared(model), saved.get("shared")
+    if were not in (None, shared):
+        found.append(f"shared parameters are {_listed(shared)}, were {_listed(were)}")
     return found
+
+
+def _shared(model: nn.Module) -> list[list[str]]:
+    """The names of each parameter that has several."""
+    names: dict[int, list[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), []).append(name)
+    return [several for several in names.values() if len(several) > 1]
+
+
+def _listed(shared: Sequence[Sequence[str]]) -> str:
+    return ", ".join(" = ".join(names) for names in shared) or "none"
 
 
 def _optimizer_state(optimizer: Optimizer, model: nn.Module) -> dict[str, Any]:

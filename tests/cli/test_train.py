@@ -146,3 +146,43 @@ def test_a_script_goes_on_from_its_newest_checkpoint(tmp_path: Path) -> None:
 
     last_loss("parts", "--max-steps", "3", "--resume", "auto")
     assert last_loss("parts", "--resume", "auto") == last_loss("whole")
+
+
+@pytest.mark.report("R187")
+def test_a_run_that_is_out_of_memory_says_so_and_can_go_on(tmp_path: Path) -> None:
+    """The third batch asks for 32 TiB."""
+    body = SCRIPT.replace(
+        "def train_step(model, batch):",
+        "def train_step(model, batch, step):\n    torch.empty(2**45 if step == 2 else 1)",
+    )
+    options = ("--epochs", "2", "--run-dir", str(tmp_path / "run"), "--set", "checkpoint_every=1")
+    failed = train(tmp_path, body, *options)
+    assert failed.exit_code == 1
+    assert f"tried to allocate {2**47} bytes" in failed.stderr
+    assert "in train_step" in failed.stderr
+    result = train(tmp_path, body.replace("2**45 if step == 2 else 1", "1"), *options, "--resume", "auto", "--json")
+    assert result.exit_code == 0, result.output
+    whole = train(tmp_path, SCRIPT, "--epochs", "2", "--json")
+    assert json.loads(result.stdout)["metrics"] == json.loads(whole.stdout)["metrics"]
+
+
+@pytest.mark.report("R188")
+@pytest.mark.parametrize(
+    ("said", "options", "message"),
+    [
+        ("'precision': 'bfloat'", [], "precision='bfloat'\n  allowed: None or 'bf16' or 'fp16'"),
+        ("", ["--set", "precision=bfloat"], "precision='bfloat'\n  allowed: None or 'bf16' or 'fp16'"),
+        ("'accumulate_steps': 0", [], "accumulate_steps=0\n  allowed: a whole number >= 1"),
+        ("'gradient_clip_nrm': 1.0", [], "write 'gradient_clip_norm'"),
+        ("'evaluate_every': 1", [], "evaluate_every=1 without an eval step and data"),
+        ("'checkpoint_every': 5", [], "checkpoints without a run_dir"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_what_is_allowed_before_anything_is_trained(
+    tmp_path: Path, said: str, options: list[str], message: str
+) -> None:
+    text = SCRIPT.replace('"log_every": 2', said).replace("return (model(batch)", "raise SystemExit  # (")
+    result = train(tmp_path, text, "--epochs", "1", *options)
+    assert result.exit_code == 2, result.output
+    assert message in result.stderr
+    assert "epoch 1 begins" not in result.output

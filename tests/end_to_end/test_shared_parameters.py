@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
+from safetensors.torch import load_model, save_file
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
@@ -101,3 +104,35 @@ def test_a_plain_attribute_computed_from_a_weight_is_locked() -> None:
     vars(model)["kept"] = torch.randn(4, 6, dtype=torch.float64)
     table = gk.discover(model, X)
     assert "a tensor that is no parameter or buffer has it" in reasons(table, "a.weight[0]")[0]
+
+
+class TiedHead(nn.Module):
+    """Tokens, a linear layer, and scores by the table of tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.hidden, self.head = nn.Embedding(7, 4), nn.Linear(4, 4), nn.Linear(4, 7, bias=False)
+        self.head.weight = self.tokens.weight
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.head(self.hidden(torch.tanh(self.tokens(ids))))
+
+
+@pytest.mark.report("R099")
+@pytest.mark.parametrize("kept", ["tokens.weight", "head.weight"])
+def test_a_file_with_one_name_of_a_tied_pair_fills_both(kept: str, tmp_path: Path) -> None:
+    """The replayed growth leaves the tie, and the model's own values, drawn anew, give way to the file's."""
+    ids = torch.tensor([[0, 3, 6]])
+    model = randomise(TiedHead())
+    plan = gk.make_plan(gk.discover(model, ids), widen={"tokens.weight[1]": 8})
+    gk.grow(model, plan, example_inputs=ids)
+    dropped = {"tokens.weight", "head.weight"} - {kept}
+    file = {name: value.contiguous() for name, value in model.state_dict().items() if name not in dropped}
+    save_file(file, tmp_path / "grown.safetensors")
+
+    fresh = TiedHead()
+    gk.grow(fresh, gk.Plan.from_json(plan.to_json()))
+    load_model(fresh, tmp_path / "grown.safetensors")
+    assert fresh.head.weight is fresh.tokens.weight
+    assert torch.equal(fresh.tokens.weight, model.tokens.weight)
+    assert torch.equal(fresh(ids), model(ids))

@@ -50,6 +50,24 @@ def test_differences_are_named(make_engine: Any, make_net: Any) -> None:
     assert differences(nn.Sequential(nn.Linear(3, 5)), saved) == ["2.weight is missing", "2.bias is missing"]
 
 
+@pytest.mark.parametrize("tied_then", [False, True])
+def test_a_tie_that_came_or_went_is_a_difference(tied_then: bool, make_engine: Any) -> None:
+    """Loaded name by name, the last name would win; or a parameter would be in no optimizer."""
+
+    def net(tied: bool) -> nn.Module:
+        made = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 1)).double()
+        if tied:
+            made[1].weight = made[0].weight
+        return made
+
+    saved = saved_of(make_engine(model=net(tied_then)))
+    kinds = {True: "0.weight = 1.weight", False: "none"}
+    assert differences(net(tied_then), saved) == []
+    assert differences(net(not tied_then), saved) == [
+        f"shared parameters are {kinds[not tied_then]}, were {kinds[tied_then]}"
+    ]
+
+
 def test_another_set_up_is_refused_before_anything_is_changed(make_engine: Any, service: Any) -> None:
     engine = make_engine()
     engine.fit(max_steps=2)

@@ -49,8 +49,8 @@ class Known:
     nature: Nature
 
 
-Notes = list[tuple[tuple[Node, ...], str]]
-"""Passages, with the nodes that pass them."""
+Notes = list[tuple[tuple[Node, ...], str | Lock]]
+"""Passages, and locks, with the nodes that pass them."""
 
 
 @dataclass
@@ -106,6 +106,10 @@ class Call:
     def note(self, dim: Iterable[Any], kind: str) -> None:
         """Records a passage along a dim, which counts if anything reads the result."""
         self.notes.append((tuple(dim), kind))
+
+    def lock_if_read(self, dim: Iterable[Any], reason: str) -> None:
+        """Locks a dim for good if anything reads the result, not only its shape."""
+        self.notes.append((tuple(dim), Lock(reason, self.where, OTHERS)))
 
     def lock(self, dim: Iterable[Any], reason: str, next_step: str = OTHERS) -> None:
         """Locks a dim for good."""

@@ -143,7 +143,10 @@ class Tracer(TorchDispatchMode):
         for made, notes, where in self._noted:
             if not made or any(id(tensor) in self.used for tensor in made):
                 for dim, kind in notes:
-                    self.axes.note(dim, kind, where)
+                    if isinstance(kind, Lock):
+                        self.axes.lock(dim, kind)
+                    else:
+                        self.axes.note(dim, kind, where)
 
     def leave_output(self, tensor: Tensor) -> None:
         """Says that a tensor is a result of the model."""

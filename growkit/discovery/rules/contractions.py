@@ -59,9 +59,10 @@ def _product(call: Call, left: Tensor, right: Tensor) -> Known:
         if a.nature is b.nature:
             call.note(a.dims[0], "per_head")
         else:
-            for known in (a, b):  # one matrix for each of the batch: no role says how both grow
+            for known in (a, b):  # one matrix for each of the batch, as for each group of a convolution
                 if known.nature is not Nature.ACTIVATION and call.axes.named(known.dims[0]):
-                    call.lock(known.dims[0], f"a parameter is batched by {call.op}")
+                    call.axes.assign(known.dims[0], Role.GAIN)
+                    call.note(known.dims[0], "grouped_conv")
     free = [(a, b, a.dims[-2])] + ([(b, a, b.dims[-1])] if len(b.dims) > 1 else [])
     for mine, other, dim in free:
         if mine.nature is Nature.WEIGHT or (mine.nature is Nature.CONSTANT and other.nature is Nature.ACTIVATION):

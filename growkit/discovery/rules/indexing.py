@@ -68,7 +68,7 @@ def unbind(call: Call) -> list[Known]:
 
 def _picked(call: Call, known: Known, d: int, unit: int) -> Known:
     """What is left of a tensor of which one unit of a dim is picked by its number."""
-    call.lock(known.dims[d], BY_NUMBER)
+    call.lock_if_read(known.dims[d], BY_NUMBER)
     call.note(known.dims[d], f"{PICKED}{unit}")
     return Known(call.stacks.pick(call.axes, known.dims, d, unit, call.where), known.nature)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from growkit.discovery.call import Call, Known, Nature, Unfollowable
+from growkit.discovery.call import Call, Known, Nature
+from growkit.discovery.derived import TERM
 from growkit.discovery.rule_table import register
 
 aten = torch.ops.aten
@@ -20,7 +21,7 @@ aten = torch.ops.aten
 )  # fmt: skip
 def linear_over_space(call: Call) -> Known:
     """`'*before *space' -> '*before *space'` at another size, linear in the entries."""
-    return _over_space(call, call.result)
+    return _over_space(call, call.result, TERM)
 
 
 @register(
@@ -28,19 +29,20 @@ def linear_over_space(call: Call) -> Known:
 )  # fmt: skip
 def max_over_space(call: Call) -> list[Known]:
     """The largest entry around each place, and where it was: copies pass, scales do not."""
-    known = _over_space(call, call.result[0])
+    known = _over_space(call, call.result[0], call.op)
     for dim in known.dims:
         call.note(dim, "pointwise:max_pool")
     return [known, known]
 
 
-def _over_space(call: Call, result: torch.Tensor) -> Known:
+def _over_space(call: Call, result: torch.Tensor, through: str) -> Known:
     tensor = call["self" if "self" in call.arguments else "input"]
     known = call.known(tensor)
-    if known.nature is Nature.WEIGHT:
-        raise Unfollowable(f"a parameter passes {call.op} before it is used")
     count = next(int(digit) for digit in call.op if digit.isdigit())
     for dim in known.dims[-count:]:
         if call.axes.named(dim):
             call.lock(dim, f"{call.op} runs over it")
-    return Known([*known.dims[:-count], *call.places(result.shape[-count:])], known.nature)
+    before = known.dims[:-count]
+    if known.nature is Nature.WEIGHT:
+        before = [call.derive((dim, through)) if dim else dim for dim in before]
+    return Known([*before, *call.places(result.shape[-count:])], known.nature)

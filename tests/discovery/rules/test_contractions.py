@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from growkit.axes.expressions import Leaf, Role
 from growkit.discovery.discover import discover
+from growkit.testing import randomise
+from growkit.testing.sweep import Sweep
+from tests.discovery.copies import deviation_after_copies
 from tests.discovery.models import Small, X, passages, reasons, weight
 
 
@@ -88,3 +91,23 @@ def test_a_constant_vector_is_read_like_one_unit_many_times() -> None:
     assert passages(table, "w[0]") == {"pointwise:constant"}
     model.state = lambda x: torch.arange(model.a.out_features).to(x)
     assert "a table that the forward pass makes" in reasons(discover(model, X), "w[0]")[0]
+
+
+def test_one_matrix_for_each_of_the_batch() -> None:
+    """As in a linear layer with blocks: each block, and each of its units, has its own."""
+
+    def run(m: Small, x: Tensor) -> Tensor:
+        blocks = m.a(x).unflatten(-1, (m.n, m.k)).flatten(0, 1).transpose(0, 1)
+        blocks = torch.tanh(torch.baddbmm(m.bias, blocks, m.w))
+        return m.b(blocks.transpose(0, 1).flatten(1)).unflatten(0, x.shape[:2])
+
+    parts = {"w": weight(3, 2, 4), "bias": weight(3, 1, 4)}
+    model = Small(run, a=nn.Linear(5, 6), b=nn.Linear(12, 2), n=3, k=2, **parts)
+    table = discover(model, X)
+    assert str(table.layouts["w"]) == "a.weight[0].0:gain a.weight[0].1:consumes w[2]:produces"
+    for sources in ({"a.weight[0].0": [0, 1, 2, 1, 2]}, {"a.weight[0].1": [0, 1, 1]}, {"w[2]": [0, 1, 2, 3, 0]}):
+        assert deviation_after_copies(model, X, sources) < 1e-12
+    sweep = Sweep(randomise(model.double()).eval(), X)
+    sweep.every_axis()
+    assert sweep.of("wrong") == sweep.of("caught") == []
+    assert {"a.weight[0].0", "a.weight[0].1", "w[2]"} <= sweep.grown

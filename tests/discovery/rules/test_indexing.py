@@ -13,6 +13,15 @@ from tests.discovery.copies import deviation_after_copies
 from tests.discovery.models import Small, X, passages, reasons, weight
 
 
+def test_a_unit_that_is_picked_for_the_shape_of_the_rest_is_not_read() -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        x = m.a(x)
+        return m.b(x) + torch.zeros(x[..., -1].shape)[..., None]
+
+    model = Small(run, a=nn.Linear(5, 4), b=nn.Linear(4, 2))
+    assert reasons(discover(model, X), "a.weight[0]") == []
+
+
 def test_slices_and_split_cut_an_axis_of_a_parameter() -> None:
     def run(m: Small, x: Tensor) -> Tensor:
         first, second, third = m.a(x).split([m.n, m.n, m.k], dim=-1)

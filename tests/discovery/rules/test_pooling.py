@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from growkit.discovery.discover import discover
+from tests.discovery.copies import deviation_after_copies
 from tests.discovery.models import Small, X, passages, reasons, weight
 
 LINE, PLANE, VOLUME = torch.rand(2, 3, 8).double(), torch.rand(2, 3, 8, 6).double(), torch.rand(2, 3, 4, 6, 4).double()
@@ -61,9 +62,29 @@ def test_pooling_over_features_locks_them() -> None:
         assert "runs over it" in reasons(table, "a.weight[0]")[0]
 
 
-def test_a_parameter_that_is_pooled_is_locked() -> None:
+def test_a_parameter_is_pooled_along_places_only() -> None:
     def run(m: Small, x: Tensor) -> Tensor:
         return m.a(x) + F.avg_pool1d(m.w[None], 1)[0]
 
     table = discover(Small(run, a=nn.Linear(5, 4), w=weight(7, 4)), X)
-    assert "a parameter passes avg_pool" in reasons(table, "w[1]")[0]
+    assert reasons(table, "w[1]") == ["avg_pool2d runs over it"]  # torch pools it as a picture of one line
+
+
+@pytest.mark.parametrize(
+    "resize",
+    [
+        lambda w: F.interpolate(w[None], (3, 3), mode="bilinear")[0],
+        lambda w: F.interpolate(w[None], (3, 3), mode="nearest")[0],
+        lambda w: F.adaptive_max_pool2d(w, (3, 3)),
+    ],
+)
+def test_a_table_of_positions_that_is_resized_grows_along_its_channels(resize: Callable[[Tensor], Tensor]) -> None:
+    def run(m: Small, x: Tensor) -> Tensor:
+        return m.b(m.a(x)[:, :3, None] + resize(m.table).permute(1, 2, 0))
+
+    model = Small(run, a=nn.Linear(5, 4), b=nn.Linear(4, 2), table=weight(4, 5, 5))
+    table = discover(model, X)
+    assert str(table.layouts["table"]).startswith("a.weight[0]:produces ")
+    assert reasons(table, "a.weight[0]") == []
+    assert deviation_after_copies(model, X, {"a.weight[0]": [0, 1, 2, 3, 1, 3, 3]}) < 1e-12
+    assert "runs over it" in reasons(table, "table[1]")[0]

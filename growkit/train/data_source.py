@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from growkit.errors import EngineError, SettingsError
@@ -14,7 +14,7 @@ TrainData = Iterable[Any] | Callable[..., Iterable[Any]]
 
 
 class DataSource:
-    """An iterable of batches, read anew in every epoch, or a function `(*, epoch, batch_size, start)` that returns one.
+    """An iterable of batches, read anew in every epoch, or a factory `(*, epoch, batch_size, start, user)`.
 
     Such a factory gets what its signature names, and is called once for each iterable that is needed.
     `start`: samples of this epoch that were delivered already: 0, unless the batch size or the data
@@ -22,6 +22,8 @@ class DataSource:
     the epoch in the same order whatever the batch size, from that one on. Each batch counts as
     `batch_size` samples; if it cannot have so many and is not the epoch's last, `start` is not known
     any more, and is not used. An attribute `samples_in` of the factory, a function of a batch, counts them instead.
+
+    `user`: the keys of `Settings(user={...})` as they were in force at the start of the epoch.
 
     A factory that draws from generators of its own, or keeps other state from epoch to epoch, has
     `state_dict` and `load_state_dict` for a run that goes on.
@@ -43,7 +45,7 @@ class DataSource:
                 "an iterable of batches, or a function (*, epoch, batch_size, start) that returns one",
                 "pass a DataLoader, a list of batches, or such a function",
             )
-        self._factory = SignatureCall(given, ("epoch", "batch_size", "start"), what)
+        self._factory = SignatureCall(given, ("epoch", "batch_size", "start", "user"), what)
 
     @property
     def goes_on(self) -> bool:
@@ -105,7 +107,14 @@ class DataSource:
                 f"set Settings(batch_size=...), or give the parameter of {self._what} a default value",
             )
 
-    def batches(self, *, epoch: int, batch_size: int | None, start: int = 0) -> Iterable[Any]:
+    @property
+    def takes_user(self) -> bool:
+        """Whether it is a factory that names `user` (`**kwargs` does not say so)."""
+        return self._factory is not None and "user" in self._factory.named
+
+    def batches(
+        self, *, epoch: int, batch_size: int | None, start: int = 0, user: Mapping[str, Any] | None = None
+    ) -> Iterable[Any]:
         """The batches of one epoch from sample `start` on, which only a factory that names it heeds.
 
         Raises: EngineError for a factory that returns no iterable.
@@ -113,7 +122,8 @@ class DataSource:
         if self._factory is None:
             return self.given  # type: ignore[return-value]
         sizes = {} if batch_size is None else {"batch_size": batch_size}
-        made: Any = self._factory({"epoch": epoch, "start": start, **sizes})
+        own = {"user": dict(user or {})} if self.takes_user else {}
+        made: Any = self._factory({"epoch": epoch, "start": start, **own, **sizes})
         if not _is_iterable(made):
             raise EngineError(
                 f"{self._what} returned {type(made).__name__}", "an iterable of batches", "return or yield the batches"

@@ -51,8 +51,8 @@ class Engine:
         `data_iter`: it takes its batches itself, with next(data_iter).
         A generator yields `optimizer_name, loss`, each followed by a step of that optimizer.
     train_data: an iterable of batches, read anew in every epoch, or a function `(*, epoch, batch_size,
-        start)` that returns one and names what it needs; `start` is the first sample to give, not 0
-        where the batch size or the data changes inside an epoch.
+        start, user)` that returns one and names what it needs; `start` is the first sample to give, not 0
+        where the batch size or the data changes inside an epoch; `user`, the keys of `Settings(user=...)`.
     optimizers: an optimizer, a dict of several by name, or a function of the model that returns either.
     callbacks: functions, or objects with methods `train_step_callback`, `train_epoch_callback`, or hooks
         (`on_train_step_end` and others, see `growkit.train.hooks.Hooks`). They run before each window, and

@@ -30,7 +30,7 @@ class EpochLoop:
             state.settle()
             self._callbacks.run_epoch(state)
             self._begun = epoch
-        state.feed.open(epoch, state.settings.batch_size, batch=state.progress.batch)
+        state.feed.open(epoch, state.settings.batch_size, batch=state.progress.batch, user=state.settings.user)
         while state.progress.epoch == epoch and (max_steps is None or state.progress.step < max_steps):
             state.stopping = any(state.runtime.ranks.gather("a window", state.stopping))
             if state.stopping:

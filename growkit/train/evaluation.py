@@ -73,7 +73,8 @@ class Evaluation:
             torch.no_grad(),
             autocast(runtime.model, state.settings.precision),
         ):
-            batches = source.batches(epoch=state.progress.last_epoch, batch_size=state.settings.batch_size)
+            now = state.settings
+            batches = source.batches(epoch=state.progress.last_epoch, batch_size=now.batch_size, user=now.user)
             with state.display.evaluation(batch_count(batches)) as batch_done:
                 for batch in batches:
                     if runtime.is_sharded:

@@ -74,17 +74,22 @@ class Feed:
         self._made: tuple[DataSource, int | None] = (source, None)
         self._batch_size: int | None = None  # Where this or `source` is not what was made, the next fetch makes it.
         self._start: dict[str, Any] = {}  # States before the iterator in use was made.
+        self._user: Mapping[str, Any] = {}  # The user's own keys at the start of the open epoch.
         self._loaded: Mapping[str, Any] | None = None
 
-    def open(self, epoch: int, batch_size: int | None, *, batch: int = 0) -> None:
+    def open(
+        self, epoch: int, batch_size: int | None, *, batch: int = 0, user: Mapping[str, Any] | None = None
+    ) -> None:
         """Starts an epoch; does nothing if it is open already. With a loaded state: goes on there, at batch `batch`.
+
+        user: the user's own keys, for a factory that names them.
 
         Raises: EngineError where there is no batch to go on with.
         """
         if self._epoch == epoch:
             return
         self.close()
-        loaded = self._loaded
+        loaded, self._user = self._loaded, user or {}
         try:
             if loaded is None or loaded["position"] is None:
                 self._begin(epoch, batch_size, loaded)
@@ -112,7 +117,7 @@ class Feed:
 
     def _go_on(self, epoch: int, batch_size: int | None, loaded: Mapping[str, Any], batch: int) -> None:
         position = Position(**loaded["position"])
-        skipped = position.batches
+        skipped, self._user = position.batches, loaded.get("user") or self._user
         if self.source.goes_on and position.samples is not None:
             position, skipped = replace(position, start=position.samples, batches=0), 0
         self._check_can_be_read_again()
@@ -231,6 +236,7 @@ class Feed:
             "factory": self._start["factory"],
             "loader": self._start["loader"] if first.loader is None else first.loader,
             "random": self._start["random"],
+            "user": dict(self._user) if self.source.takes_user else None,
             "pending": [{"batch_size": mark.position.batch_size, "random": mark.random} for mark in marks],
         }
 
@@ -240,7 +246,8 @@ class Feed:
         self._loaded = state
 
     def _make(self, epoch: int, position: Position, *, before: int, loader: Mapping[str, Any] | None = None) -> None:
-        batches = self.source.batches(epoch=epoch, batch_size=position.batch_size, start=position.start or 0)
+        start, user = position.start or 0, self._user
+        batches = self.source.batches(epoch=epoch, batch_size=position.batch_size, start=start, user=user)
         if loader is not None:
             restore_loader_state(batches, loader)
         self._start["loader"] = {} if keeps_state(batches) else loader_state(batches)

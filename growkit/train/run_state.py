@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from growkit.errors import EngineError, SettingsError
-from growkit.train.config_updates import SettingsInForce
+from growkit.train.config_updates import RESET, SettingsInForce
 from growkit.train.data_iter import DataIter
 from growkit.train.data_source import DataSource
 from growkit.train.feed import Feed
@@ -58,6 +58,8 @@ class RunState:
     progress: Progress = field(default_factory=Progress)
     history: list[Row] = field(default_factory=list)
     evaluations: list[Row] = field(default_factory=list)
+    own_source: DataSource = field(init=False)
+    """The data that the Engine was given."""
     data_updated: bool = False
     """Whether an update replaced the data that the Engine was given."""
     can_evaluate: bool = False
@@ -76,6 +78,9 @@ class RunState:
     """Whether the run is to stop after the present unit of work."""
     when_model_changes: list[Callable[[], None]] = field(default_factory=list)
     """Called after each change of the model, by loops that hold something of the old one."""
+
+    def __post_init__(self) -> None:
+        self.own_source = self.feed.source
 
     def offered_to_train_step(self, batch: Any) -> dict[str, object]:
         """Values of `OFFERED_TO_EVAL_STEP` and the services; the model is the wrapped one. Flows add what is theirs."""
@@ -148,7 +153,9 @@ class RunState:
         """
         changed = self.in_force.updated(updates)
         source = self.feed.source
-        if (data := updates.get(TRAIN_DATA, source.given)) is not source.given:
+        if (data := updates.get(TRAIN_DATA, source.given)) is RESET:
+            source = self.own_source
+        elif data is not source.given:
             source = DataSource(data)  # type: ignore[arg-type]
         source.check_batch_size(self.settings_of(changed).batch_size)
         self.feed.check_source(source)
@@ -160,7 +167,8 @@ class RunState:
         Raises: SettingsError; nothing is changed then.
         """
         now, before, rates = self.settings_of(in_force), self.settings, self._rates()
-        self.data_updated = self.data_updated or source is not self.feed.source
+        if source is not self.feed.source:
+            self.data_updated = source is not self.own_source
         if not self.feed.use(source, now.batch_size) and now.batch_size != before.batch_size:
             self.display.message(
                 f"step {self.progress.step}: batch_size={now.batch_size} from epoch {self.progress.epoch + 1} on: "

@@ -107,7 +107,10 @@ def restore(
             state.display.message(f"resumed with {name}={type(optimizer).__name__} as new, was {then['class']}")
     _tell_changes(state, saved["settings"]["given"])
     if saved["data_updated"]:
-        state.display.message("resumed with train_data of the Engine: the run had replaced its own by an update")
+        state.display.message(
+            "resumed with train_data of the Engine: the run had replaced its own by an update; "
+            "a function train_data(*, epoch, user) that follows Settings(user=...) is gone on with"
+        )
         state.data_updated = True
     for name, one in stateful.items():
         one.load_state_dict(saved["stateful"][name])

@@ -33,7 +33,9 @@ class Axes:
 
     def root(self, node: Node) -> Node:
         """The node that stands for the whole axis: its oldest occurrence."""
-        root = node
+        root = node.parent
+        if root.parent is root:
+            return root
         while root.parent is not root:
             root = root.parent
         while node.parent is not root:
@@ -60,8 +62,9 @@ class Axes:
 
     def note(self, dim: Iterable[Node], kind: str, where: str) -> None:
         """Records that an activation passes something along these axes."""
+        passage = Passage(kind, where)
         for node in dim:
-            self.shared(node).passages[Passage(kind, where)] = None
+            self.shared(node).passages[passage] = None
 
     def lock(self, dim: Iterable[Node], lock: Lock, declarable: bool = False) -> None:
         """Forbids these axes to grow; a declared layout opens the lock if it is `declarable`."""

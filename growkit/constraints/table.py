@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from math import isclose
 from types import MappingProxyType
 from typing import Any
@@ -27,6 +28,7 @@ CONSTRAINTS = MappingProxyType(
 )
 
 
+@cache
 def constraint_of(kind: str) -> Constraint:
     """The constraint of a passage; an unknown passage admits nothing."""
     if kind.endswith(BESIDE_OTHERS):

@@ -55,10 +55,12 @@ class Floats:
 
     def op(self, number: int, arguments: Iterable[Any]) -> None:
         """Notes the floats of the function that runs which an op is given."""
-        for path in self._given:
-            if any(type(x) is float and x == self._values[path] for x in arguments):
-                self._met.add(path)
-                self._ops[path][number] = None
+        if self._given:
+            floats = {x for x in arguments if type(x) is float}
+            for path in self._given:
+                if self._values[path] in floats:
+                    self._met.add(path)
+                    self._ops[path][number] = None
 
     def value(self, path: str) -> float:
         """The float at a path."""

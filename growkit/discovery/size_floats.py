@@ -101,8 +101,8 @@ def followed_square_roots(root: Callable[[Any], Any]) -> Iterator[None]:
     """Inside, `math.sqrt` gives what `root` gives, unless that is None; also where it was imported by its name."""
     own = math.sqrt
     # modules of other types may be ones that are loaded when they are asked for anything
-    plain_modules = (m.__dict__ for m in tuple(sys.modules.values()) if type(m) is ModuleType)
-    holders = [names for names in plain_modules if names.get("sqrt") is own]
+    plain_modules = [m for m in sys.modules.copy().values() if type(m) is ModuleType]
+    holders = [m.__dict__ for m in plain_modules if "sqrt" in m.__dict__ and m.__dict__["sqrt"] is own]
 
     def sqrt(value: Any, /) -> Any:
         found = root(value)

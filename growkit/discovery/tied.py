@@ -134,9 +134,7 @@ class Scales:
 
     def _scaling(self, call: Call) -> _Written | None:
         arguments = call.arguments
-        if "weight" in arguments and "norm" in call.op:
-            if arguments["weight"] is None:
-                return None
+        if "norm" in call.op and isinstance(arguments.get("weight"), Tensor):
             held = [x for x in (arguments["weight"], arguments.get("bias")) if isinstance(x, Tensor)]
             return _Written(tuple(self._parameter(call, x) for x in held), None)
         if call.op not in ("add", "mul"):

@@ -188,6 +188,7 @@ class Cuts:
     def _leaf(self, value: Value, serial: int, nodes: tuple[Node, ...]) -> Iterator[Cut]:
         """A parameter, a part of one, or one that a number is added to before it is used."""
         graph, ops, shifted = self.graph, set(), False
+        used, places = value, self._places(value, serial, nodes)
         scaled: list[Value] = []
         parts: list[tuple[Value, tuple[Node, ...]]] = []
         while value.tensor not in graph.parameters:
@@ -210,13 +211,27 @@ class Cuts:
             return
         held = list(graph.of_axis(value, serial))
         mine = {id(node) for node in nodes}
-        chosen = [node for node in held if id(node) in mine] or (held if len(held) == 1 and not parts else [])
+        chosen = [node for node in held if id(node) in mine]
+        if not chosen and not parts and self._in_one_dim(value, used, serial):  # `1 + gain` has occurrences of its own
+            chosen = [held[place] for place in places]
         dims = [[node for node in chosen if any(node is one for one in dim)] for dim in graph.leaves(value)]
         if sum(map(bool, dims)) > 1:  # a square weight: one side of it is scaled
             chosen = max(dims, key=lambda dim: any(Role.PRODUCES in node.roles for node in dim))
         if chosen:
             leaves = tuple(Leaf(value, node) for node in chosen)
             yield Cut(leaves, frozenset(ops), tuple(scaled) if parts else (*scaled, value), tuple(parts))
+
+    def _in_one_dim(self, value: Value, other: Value, serial: int) -> bool:
+        """Whether an axis occurs in one dim of two values, equally often."""
+        counts = [
+            [
+                count
+                for dim in self.graph.leaves(one)
+                if (count := sum(self.graph.serial(leaf) == serial for leaf in dim))
+            ]
+            for one in (value, other)
+        ]
+        return counts[0] == counts[1] and len(counts[0]) == 1
 
     def _moved(
         self, operand: object, serial: int, nodes: tuple[Node, ...], of: Value | None = None

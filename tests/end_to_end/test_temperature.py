@@ -123,3 +123,39 @@ def test_one_number_is_the_temperature_of_every_layer(on_queries: bool, method: 
         "layers.0.0.weight[0]",
         "layers.1.0.weight[0]",
     }
+
+
+class Rotated(nn.Module):
+    """Attention with rotated queries and keys behind norms, whose gain is `1 + gain` if it is `shifted`."""
+
+    def __init__(self, shifted: bool):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(WIDTH, 2 * FROM) for _ in range(3))
+        self.gains = nn.ParameterList([torch.rand(2 * FROM), torch.rand(2 * FROM)])
+        self.frequencies = nn.Buffer(torch.rand(FROM))
+        self.scale = (2 * FROM) ** -0.5
+        self.shifted = shifted
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key = (
+            self.rotated(part(x), 1.0 + gain if self.shifted else gain)
+            for part, gain in zip((self.query, self.key), self.gains, strict=True)
+        )
+        return (query @ key.mT * self.scale).softmax(-1) @ self.value(x)
+
+    def rotated(self, x: Tensor, gain: Tensor) -> Tensor:
+        x = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-9) * gain
+        angles = torch.arange(x.size(1))[:, None] * self.frequencies
+        first, second = x.chunk(2, -1)
+        turned = torch.cat([-second, first], -1)
+        return x * torch.cat([angles, angles], -1).cos() + turned * torch.cat([angles, angles], -1).sin()
+
+
+@pytest.mark.parametrize("shifted", [False, True])
+def test_a_gain_beside_a_number_takes_it_in_both_halves(shifted: bool) -> None:
+    torch.manual_seed(0)
+    sweep = Sweep(Rotated(shifted).double().eval(), torch.randn(2, TIME, WIDTH, dtype=torch.float64))
+    attempt = sweep.grow({"query.weight[0].0": 2 * FROM}, "copy")
+    assert attempt.outcome == "exact", attempt.reason
+    targets = corrected(sweep.model, sweep.inputs, "query.weight[0].0")
+    assert {"gains.0[0].0", "gains.0[0].1"} <= targets

@@ -103,9 +103,13 @@ def _containers(blocks: Collection[Block]) -> dict[str, int]:
 
 
 def _stores(model: nn.Module, holders: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, dict[Any, Any]]]:
-    """The attributes of modules and of the plain objects that they keep, each once, with the path."""
+    """The attributes of modules and of the plain objects that they keep, each once, with the path.
+
+    Not those of torch's own layers: sizes of kernels and shapes are no lists of blocks.
+    """
     for path, module in model.named_modules():
-        yield path, vars(module)
+        if module._modules or not type(module).__module__.startswith("torch.nn."):
+            yield path, vars(module)
     for path, holder in holders:
         if hasattr(holder, "__dict__"):
             yield path, vars(holder)

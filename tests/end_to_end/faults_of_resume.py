@@ -29,6 +29,32 @@ RESUME: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
     ("train/run_state.py", "train/test_checkpoints.py"): {
         "rows behind the checkpoint stay": ("if not is_measured][:steps]", "if not is_measured]"),
     },
+    ("train/plateau.py", "train/test_plateau.py"): {
+        "rates are told no evaluation": ("            scheduler.step(results[scheduler.metric])", "            pass"),
+        "what was taken off becomes the base": (
+            '            group.setdefault("initial_lr"',
+            '            dict().setdefault("lr"',
+        ),
+    },
+    ("train/optimizer_change.py", "train/test_optimizer_change.py"): {
+        "new optimizers keep a rate of their own": (
+            "        set_learning_rate(new[name], schedulers[name], value)",
+            "        pass",
+        ),
+    },
+    ("train/learning_rate.py", "train/test_optimizer_change.py"): {
+        "warm-up begins anew": ('base * (float(then[number]["lr"]) / was) if was else base', "base"),
+    },
+    ("train/snapshot.py", "train/test_snapshot.py"): {
+        "ties that came or went accepted": ("if were not in (None, shared):", "if False:"),
+    },
+    ("train/feed.py", "end_to_end/test_data_by_settings.py"): {
+        "data of the epoch after an update": ('loaded.get("user") or self._user', "self._user"),
+    },
+    ("integrations/tensorboard.py", "integrations/test_tensorboard.py"): {
+        "steps written twice": ("purge_step=first", "purge_step=None"),
+        "rows of the checkpoint lost": ('if row["step"] >= first:', "if False:"),
+    },
     ("train/sharding.py", "train/test_sharding.py"): {
         "gradients that wait are left behind": ("        if parameter.grad is not None:\n", "        if False:\n"),
     },

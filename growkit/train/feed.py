@@ -107,9 +107,9 @@ class Feed:
         self._loaded = None
 
     def _begin(self, epoch: int, batch_size: int | None, loaded: Mapping[str, Any] | None) -> None:
-        self._start = {"random": random_state.capture(), "factory": self.source.factory_state()}
         if loaded is not None:
             self.source.restore_factory_state(loaded["factory"])
+        self._start = {"random": random_state.capture(), "factory": self.source.factory_state()}
         self._make(epoch, Position(batch_size), before=0, loader=loaded and loaded["loader"])
         self._epoch = epoch
         if loaded is not None and self.exhausted:  # A loader that was saved at its end gives that end once more.

@@ -44,6 +44,7 @@ CHECKPOINTS: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
             "            pass\n\n    def _check",
         ),
         "generators of loaders forgotten": ("if loader is not None:", "if False:"),
+        "state of a factory forgotten by the next save": ('"factory": loaded["factory"]}', '"factory": None}'),
         "one batch skipped too few": ("else skipped):", "else skipped - 1):"),
         "state of a loader behind the batch ahead": (
             "first.loader is None else first.loader",
@@ -52,6 +53,7 @@ CHECKPOINTS: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
     },
     ("train/feed.py", "train/test_feed.py"): {
         "a new batch size in another order": ('        random_state.restore(self._start["random"])\n', ""),
+        "batches fetched in the last size": ('                self._batch_size = pending["batch_size"]\n', ""),
         "one-shot data skipped twice": ("isinstance(given, Iterator):", "False:"),
     },
     ("train/data_source.py", "train/test_batch_samples.py"): {

@@ -23,6 +23,18 @@ RESUME: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
     ("train/epoch_loop.py", _LAW): {
         "a window begins again": ("range(state.progress.micro, length)", "range(length)"),
     },
+    ("train/epoch_loop.py", "train/test_epoch_loop.py"): {
+        "an epoch begins again": ('        self._begun = state["begun"]\n', ""),
+    },
+    ("train/flow_manual.py", "train/test_flow_manual.py"): {
+        "gradients that wait are taken for none": ('        self._waiting = state["waiting"]', "        pass"),
+    },
+    ("train/metrics.py", _LAW): {
+        "results of the last evaluation forgotten": ('        self.evaluation = dict(state["evaluation"])\n', ""),
+    },
+    ("train/snapshot.py", "train/test_snapshot.py"): {
+        "followers stay as they were": ("        _load_follower(follower, values)", "        pass"),
+    },
     ("train/fit_loop.py", _LAW): {
         "an epoch is closed again": ('        self._closed = state["closed"]', "        pass"),
     },

@@ -169,9 +169,10 @@ class Seen:
             return StepCallbackReturn(config_updates={"gradient_clip_norm": RESET})
         return None
 
-    def train_step_callback(self, epoch, step, updates, config, batch, **services):
+    def train_step_callback(self, epoch, step, updates, config, batch, metrics, **services):
         mean = float(batch["x"].double().mean())
         self.points.append(("step", epoch, step, updates, config.gradient_clip_norm, mean))
+        self.points.append(("known", metrics.last, metrics.evaluation))
         if self.case.grow_at is not None and step >= self.case.grow_at:
             services["growth"].request("wide", widen={"recurrent.weight_hh_l0[1]": 2.0})
         if self.case.update_at is not None and step >= self.case.update_at and not self.updated:

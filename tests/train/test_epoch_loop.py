@@ -1,5 +1,6 @@
 """The order of calls, written out by hand."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,6 +72,21 @@ def test_an_epoch_begins_once_however_the_run_is_cut(make_engine: Any) -> None:
     for epoch in (1, 2, 3):
         expected += [("epoch", epoch)] + [("step", step) for step in range(5 * epoch - 5, 5 * epoch)]
     assert calls == expected
+
+
+def test_an_epoch_whose_callbacks_stopped_the_run_does_not_begin_again(make_engine: Any, tmp_path: Path) -> None:
+    begun: list[int] = []
+
+    def begin(epoch):
+        begun.append(epoch)
+        if len(begun) == 2:
+            first.stop()
+
+    first, second = (make_engine(epoch_callbacks=[begin], run_dir=tmp_path) for _ in range(2))
+    first.fit(3, resume="auto")
+    assert first.progress == Progress(epoch=2, step=5, updates_of={"main": 5})
+    second.fit(3, resume="auto")
+    assert begun == [1, 2, 3]
 
 
 def test_no_gradient_is_alive_in_a_callback(make_engine: Any) -> None:

@@ -1,5 +1,6 @@
 """The manual flow against the automatic one and hand-written loops: bit-equal weights."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,6 +110,43 @@ def test_accumulation_by_hand_opens_a_window_in_which_callbacks_wait(
     assert same(engine.model, net)
     assert called == [0, 3]
     assert engine.progress.partial
+
+
+@pytest.mark.parametrize("inside", ["nothing", "PullingLoop", "TbpttLoop"])
+def test_gradients_that_wait_do_so_after_a_resume(make_engine: Any, loss_of: Any, tmp_path: Path, inside: str) -> None:
+    """The unit that goes on neither adds to them nor steps."""
+    called: list[int] = []
+
+    def every_third(model, batch, flow, step):
+        if step % 3 != 1:
+            flow.backward(loss_of(model, batch))
+        if step % 3 == 2:
+            flow.step()
+            flow.zero_grad()
+
+    def pulling(model, data_iter, flow, step):
+        every_third(model, next(data_iter), flow, step)
+
+    def carrying(model, batch, carry, flow, step):
+        every_third(model, batch, flow, step)
+        return None, None
+
+    train_step = {"nothing": every_third, "PullingLoop": pulling, "TbpttLoop": carrying}[inside]
+
+    def make(name: str) -> Any:
+        return make_engine(
+            train_step=train_step,
+            settings=Settings(carry_over_batches=train_step is carrying, checkpoint_every=1),
+            callbacks=[lambda step: called.append(step)],
+            run_dir=tmp_path / name,
+        )
+
+    parts, whole = make("parts"), make("whole")
+    make("parts").fit(max_steps=1)
+    parts.fit(max_steps=5, resume="auto")
+    assert called == [0, 3]
+    whole.fit(max_steps=5)
+    assert same(parts.model, whole.model)
 
 
 @pytest.mark.report("R176")

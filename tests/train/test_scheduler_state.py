@@ -88,6 +88,7 @@ def test_a_loaded_schedule_goes_on_with_its_own_optimizer(make: Any, done: int) 
     goes_on = course(first, scheduler, 5)
     assert course(second, loaded, 5) == goes_on
     assert len(set(goes_on)) > 1
+    assert [type(value) for value in vars(loaded).values()] == [type(value) for value in vars(scheduler).values()]
 
 
 @pytest.mark.report("R155")

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from growkit.errors import EngineError
-from growkit.train import Runtime, Settings
+from growkit.train import Runtime, Settings, StepCallbackReturn
 from growkit.train.snapshot import differences, restore, snapshot
 
 
@@ -83,6 +83,27 @@ def test_another_set_up_is_refused_before_anything_is_changed(make_engine: Any, 
         with pytest.raises(EngineError, match=what):
             load(other, saved)
         assert other.progress.step == 0
+
+
+def test_followers_go_along(make_engine: Any, make_net: Any) -> None:
+    one, other = ((make_net(seed=seed), {"sum": torch.full((2,), float(seed))}) for seed in (1, 2))
+    saved = saved_of(make_engine(runtime=Runtime(followers=one)))
+    load(make_engine(runtime=Runtime(followers=other)), saved)
+    assert torch.equal(other[0][0].weight, make_net(seed=1)[0].weight)
+    assert other[1]["sum"].tolist() == [1.0, 1.0]
+
+
+def test_data_that_a_callback_replaced_is_told_of_at_every_resume(make_engine: Any, batches: Any) -> None:
+    def replace(step):
+        return StepCallbackReturn(config_updates={"train_data": batches[1:]}) if step == 1 else None
+
+    first, second, third = make_engine(callbacks=[replace]), make_engine(), make_engine()
+    first.fit(max_steps=2)
+    told: list[str] = []
+    for engine, saved in ((second, lambda: saved_of(first)), (third, lambda: saved_of(second))):
+        engine._state.display.message = told.append
+        load(engine, saved())
+    assert told == ["resumed with train_data of the Engine: the run had replaced its own by an update"] * 2
 
 
 @pytest.mark.report("R152")

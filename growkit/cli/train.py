@@ -14,6 +14,7 @@ from growkit.cli.script import load_script, make_engine
 from growkit.cli.script_settings import COMMAND_LINE, DEFAULT, SCRIPT, effective_settings
 from growkit.errors import EngineError, GrowkitError
 from growkit.train import Engine, Settings
+from growkit.train.stopping import Terminated
 
 FAILED, REFUSED = 1, 2
 """Exit codes: the script raised, or training did; the command, or what the script defines, was refused."""
@@ -63,6 +64,8 @@ def run_script(path: Path, options: TrainOptions) -> int:
         if not options.explain:
             try:
                 engine.fit(limits["epochs"], max_steps=limits["max_steps"], resume=options.resume)
+            except Terminated as error:
+                return int(error.code or FAILED)
             except (Exception, SystemExit) as error:
                 return _failed(error, path)
     if options.as_json:

@@ -67,9 +67,13 @@ class Checkpoints:
             self.save()
 
     def at_end(self) -> None:
-        """Saves the end of a run that saves at all, and where it was stopped if there is a place."""
-        if self._wanted or (self._state.stopping and self._folder is not None):
-            self.save()
+        """Saves the end of a run that saves at all, and where it was stopped if there is a place; says so then."""
+        state = self._state
+        place = "nothing is saved, without a run_dir"
+        if self._wanted or (state.stopping and self._folder is not None):
+            place = f"saved in {self.save()}, from where resume='auto' goes on"
+        if state.stopping:
+            state.display.message(f"stopped at epoch {state.progress.epoch}, step {state.progress.step}: {place}")
 
     def save(self) -> Path:
         """Writes a checkpoint of this moment, and removes those that are not kept any more.

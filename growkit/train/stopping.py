@@ -11,11 +11,15 @@ from types import FrameType
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
+class Terminated(SystemExit):
+    """SIGTERM ended the run; its code is 143, as the shell's for a program that SIGTERM ended."""
+
+
 @contextmanager
 def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
     """Ctrl-C and SIGTERM call `stop` inside, and end the program's work after it; a second one does so at once.
 
-    Raises: KeyboardInterrupt after Ctrl-C, SystemExit(143) after SIGTERM, when the block has ended by itself.
+    Raises: KeyboardInterrupt after Ctrl-C, Terminated after SIGTERM, when the block has ended by itself.
     """
     if threading.current_thread() is not threading.main_thread():  # Only there can signals be handled.
         yield
@@ -41,4 +45,4 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
 def _leave(number: int) -> None:
     if number == signal.SIGINT:
         raise KeyboardInterrupt
-    raise SystemExit(128 + number)
+    raise Terminated(128 + number)

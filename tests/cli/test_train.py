@@ -1,12 +1,18 @@
 """`growkit train script.py`."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import torch
 from click.testing import Result
 from typer.testing import CliRunner
 
+from growkit.checkpoint import load
 from growkit.cli.app import app
 
 SCRIPT = """
@@ -186,3 +192,68 @@ def test_a_wrong_setting_is_named_with_what_is_allowed_before_anything_is_traine
     assert result.exit_code == 2, result.output
     assert message in result.stderr
     assert "epoch 1 begins" not in result.output
+
+
+DROPS = """
+import os, torch
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.Dropout(0.3), torch.nn.Linear(4, 1))
+train_data = [torch.full((3, 2), float(i)) for i in range(4)]
+def train_step(model, batch, step):
+    if step == 5 and (signal := os.environ.pop("END_BY", None)):
+        os.kill(os.getpid(), int(signal))
+    return model(batch).square().mean()
+def optimizers(model): return torch.optim.Adam(model.parameters(), lr=0.1)
+settings = {"checkpoint_every": 2, "log_every": 1}
+epochs = 2
+"""
+
+
+def check_goes_on(folder: Path) -> None:
+    """What was ended in `folder / "parts"` is resumed, and equals a run that was not."""
+    for name in ("parts", "whole"):
+        result = train(folder, DROPS, "--run-dir", str(folder / name), "--resume", "auto")
+        assert result.exit_code == 0, result.output
+    parts, whole = (folder / name for name in ("parts", "whole"))
+    assert (parts / "metrics.jsonl").read_text() == (whole / "metrics.jsonl").read_text()
+    ends = [load(path / "checkpoints" / "step-00000008")["model"] for path in (parts, whole)]
+    assert ends[0].keys() == ends[1].keys()
+    assert all(torch.equal(value, ends[1][name]) for name, value in ends[0].items())
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_saves_stops_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int, code: int
+) -> None:
+    monkeypatch.setenv("END_BY", str(int(number)))
+    result = train(tmp_path, DROPS, "--run-dir", str(tmp_path / "parts"), "--resume", "auto")
+    assert result.exit_code == code
+    said = " ".join(result.stderr.split())
+    assert "stopped at epoch 2, step 6: saved in" in said
+    assert "step-00000006, from where resume='auto' goes on" in said
+    assert "Traceback" not in said
+    check_goes_on(tmp_path)
+
+
+def test_a_run_that_is_stopped_without_a_folder_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("END_BY", str(int(signal.SIGTERM)))
+    result = train(tmp_path, DROPS.replace('"checkpoint_every": 2, ', ""))
+    assert result.exit_code == 143
+    assert "stopped at epoch 2, step 6: nothing is saved, without a run_dir" in " ".join(result.stderr.split())
+
+
+@pytest.mark.slow
+def test_a_killed_script_goes_on_to_the_same_end(tmp_path: Path) -> None:
+    script = tmp_path / "killed.py"
+    script.write_text(DROPS)
+    code = "from growkit.cli.app import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "train", str(script), "--run-dir", str(tmp_path / "parts"), "--resume", "auto"],
+        cwd=Path(__file__).resolve().parents[2],
+        env={**os.environ, "END_BY": str(int(signal.SIGKILL))},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert max(path.name for path in (tmp_path / "parts" / "checkpoints").iterdir()) == "step-00000004"
+    check_goes_on(tmp_path)

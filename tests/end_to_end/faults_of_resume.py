@@ -32,9 +32,6 @@ RESUME: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
     ("train/metrics.py", _LAW): {
         "results of the last evaluation forgotten": ('        self.evaluation = dict(state["evaluation"])\n', ""),
     },
-    ("train/snapshot.py", "train/test_snapshot.py"): {
-        "followers stay as they were": ("        _load_follower(follower, values)", "        pass"),
-    },
     ("train/fit_loop.py", _LAW): {
         "an epoch is closed again": ('        self._closed = state["closed"]', "        pass"),
     },
@@ -58,6 +55,7 @@ RESUME: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
         "warm-up begins anew": ('base * (float(then[number]["lr"]) / was) if was else base', "base"),
     },
     ("train/snapshot.py", "train/test_snapshot.py"): {
+        "followers stay as they were": ("        _load_follower(follower, values)", "        pass"),
         "ties that came or went accepted": ("if were not in (None, shared):", "if False:"),
     },
     ("train/feed.py", "end_to_end/test_data_by_settings.py"): {

@@ -63,6 +63,9 @@ class Cut:
 class Cuts:
     """Finds what scales a value."""
 
+    _leaves_others = True
+    """Whether entries of the same units beside those scaled are not to change."""
+
     def __init__(self, graph: Graph):
         self.graph = graph
 
@@ -125,7 +128,7 @@ class Cuts:
                     yield Cut(scaled=siblings) + way
                 return
             touched = {id(node) for x in siblings for node in self.graph.of_axis(x, serial)}
-            if not nodes or len(kept) < len(nodes) or touched & {id(node) for node in nodes}:
+            if not nodes or len(kept) < len(nodes) or (self._leaves_others and touched & {id(node) for node in nodes}):
                 return
             for way in self._ways(operand, serial, kept):
                 part = Cut(parts=((operand, kept),)) + _without(way, operand)
@@ -260,7 +263,9 @@ class Cuts:
 
 
 class _Silences(Cuts):
-    """What lies beside units that are zero need not be zero."""
+    """What lies beside units that are zero need not be zero, and may be."""
+
+    _leaves_others = False
 
     def _beside(self, op: Op, serial: int) -> Sequence[object]:
         held = [x for x in op.values() if any(True for _ in self.graph.of_axis(x, serial))]

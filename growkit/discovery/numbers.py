@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import islice, product
+from types import MappingProxyType
 
 from growkit.axes.axis import Equality, Lock, Number, Passage
 from growkit.axes.union_find import Axes
@@ -22,6 +23,7 @@ from growkit.discovery.uses import Use, Uses
 KEEP = "let the module keep the size in an int attribute, or take it from a tensor's shape"
 _MOST_VALUES = 1000
 """An entry of a config is a size in each layer; products of such are not followed for ever."""
+_NONE: Mapping[int, Polynomial] = MappingProxyType({})
 _UNKNOWN = "its size is computed from numbers of which it is not known how they would grow"
 
 
@@ -196,7 +198,8 @@ class Numbers:
 
     def _compared(self, comparison: Comparison, where: str) -> None:
         """What was compared must compare so at all larger sizes."""
-        sides = [self._values(origin, certain=False) for origin in (comparison.left, comparison.right)]
+        fixed = self._locked(self._axes_of(comparison.left) | self._axes_of(comparison.right))
+        sides = [self._values(origin, False, fixed) for origin in (comparison.left, comparison.right)]
         if not all(sides):
             self._number(self._axes_of(comparison.left) | self._axes_of(comparison.right), where)
             return
@@ -227,19 +230,27 @@ class Numbers:
     def _value(self, origin: Origin, certain: bool) -> Polynomial | None:
         return next(iter(self._values(origin, certain)), None)
 
-    def _values(self, origin: Origin, certain: bool) -> list[Polynomial]:
-        """What an int is; several sizes if it is those of several axes. Empty if that is not known yet."""
+    def _locked(self, serials: Iterable[int]) -> dict[int, Polynomial]:
+        """The sizes of axes that never grow, by serial number."""
+        nodes = {serial: self.axes.nodes[serial] for serial in serials}
+        return {s: polynomials.constant(node.size) for s, node in nodes.items() if self.axes.shared(node).locks}
+
+    def _values(self, origin: Origin, certain: bool, fixed: Mapping[int, Polynomial] = _NONE) -> list[Polynomial]:
+        """What an int is, with the sizes of `fixed` axes as numbers; several sizes if it is those of several axes.
+
+        Empty if that is not known yet.
+        """
         match origin:
             case Literal(value):
                 return [polynomials.constant(value)]
             case SizeOf(dim):
-                return [polynomials.size_of(self.axes, dim)]
+                return [polynomials.substitute(polynomials.size_of(self.axes, dim), fixed)]
             case Attribute():
                 # An int that is the size of nothing, such as an expansion factor: it stays as it is.
                 unknown = [] if certain else [polynomials.constant(self.values[origin])]
-                return self.known.get(origin, unknown)
+                return [polynomials.substitute(p, fixed) for p in self.known.get(origin, unknown)]
             case Computed(sign, left, right):
-                operands = product(self._values(left, certain), self._values(right, certain))
+                operands = product(self._values(left, certain, fixed), self._values(right, certain, fixed))
                 results = (computed(sign, a, b) for a, b in operands)
                 return [p for p in islice(results, _MOST_VALUES) if p is not None]
 

@@ -103,3 +103,26 @@ def test_zero_queries_are_zero_after_a_function_that_keeps_zero() -> None:
     _, value = read_by_exp(graph)
     leaves = Cuts(graph).silencing(value, graph.serial(graph.leaves(value)[-1][0]))
     assert {graph.parameters[leaf.parameter.tensor] for leaf in leaves} == {"a.weight", "a.bias"}
+
+
+def test_units_of_which_both_neighbours_are_zero_are_zero_when_turned() -> None:
+    """As by rotary positions over neighbours."""
+
+    def turned(m: Any, x: Tensor) -> Tensor:
+        first, second = m.a(x).unflatten(-1, (-1, 2)).unbind(-1)
+        return torch.stack([-second, first], -1).flatten(-2).exp()
+
+    graph = graph_of(Small(turned, a=nn.Linear(5, 6)), X)
+    _, value = read_by_exp(graph)
+    leaves = Cuts(graph).silencing(value, graph.serial(graph.leaves(value)[-1][0]))
+    assert {graph.parameters[leaf.parameter.tensor] for leaf in leaves} == {"a.weight", "a.bias"}
+
+
+def test_one_of_both_neighbours_is_not_scaled_alone() -> None:
+    def one(m: Any, x: Tensor) -> Tensor:
+        first, second = m.a(x).unflatten(-1, (-1, 2)).unbind(-1)
+        return first.exp() + second
+
+    graph = graph_of(Small(one, a=nn.Linear(5, 6)), X)
+    number, value = read_by_exp(graph)
+    assert Cuts(graph).above(value, graph.serial(graph.leaves(value)[-1][0]), number) is None

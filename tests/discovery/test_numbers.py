@@ -115,6 +115,21 @@ def test_what_is_compared_with_a_size_that_it_is_follows_where_it_would_turn_out
     assert numbers(table) == {"n": ["a.weight[0]"]} | ({} if stays else {"other": ["a.weight[0]"]})
 
 
+@pytest.mark.parametrize(("pair", "matters"), [(2, False), (4, True)])
+def test_sizes_that_never_grow_compare_as_numbers(pair: int, matters: bool) -> None:
+    """Pairs are an even number of units, however many there are; fours of pairs may become five pairs."""
+
+    def run(m: Small, x: Tensor) -> Tensor:
+        y = m.a(x)
+        pairs = y.view(*y.shape[:-1], y.shape[-1] // 2, 2)
+        return m.b(F.relu(pairs).flatten(-2)) if y.shape[-1] % pair == 0 else -m.b(y)
+
+    table = discover(Small(run, a=nn.Linear(5, 8), b=nn.Linear(8, 3)), X)
+    assert table.by_name["a.weight[0].1"].locked
+    assert size_matters(table, "a.weight[0].0") is matters
+    assert table.by_name["a.weight[0].0"].locked is matters
+
+
 def test_numbers_that_disagree_give_equal_sizes() -> None:
     def run(m: Small, x: Tensor) -> Tensor:
         x = m.enter(x).view(*x.shape[:2], m.width)

@@ -43,6 +43,9 @@ DISCOVERY: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
     ("discovery/cuts.py", "end_to_end/test_attention_grows.py"): {
         "biases of keys scaled with those of queries": ("if of is not None and not same and", "if of is None and"),
     },
+    ("discovery/cuts.py", "discovery/test_cuts.py"): {
+        "one of two neighbours scaled alone": ("(self._leaves_others and touched & {", "(False and touched & {"),
+    },
     ("discovery/discover.py", "discovery/test_tied.py"): {
         "tied table grown as if read once": ("    tracer.scales.separate(axes, tracer.held)", ""),
     },

@@ -106,11 +106,19 @@ class Maps(dict[tuple[str, int, int], AxisMap]):
         return self[key]
 
 
+_FEW = {
+    (name, _ENOUGH, new): METHODS[name].make(_ENOUGH, new, "")
+    for name in METHODS
+    for new in (2 * _ENOUGH, 2 * _ENOUGH + 1)
+}
+"""Those of so many units, which all axes have in common."""
+
+
 def admits(axis: Axis, maps: Maps | None = None) -> tuple[str, ...]:
     """What the axis admits, in words; empty if it admits nothing."""
     if axis.locked or _unmade(axis):
         return ()
-    maps = Maps() if maps is None else maps
+    maps = Maps(_FEW) if maps is None else maps
     old = _tried_size(axis)
     sizes = {"any size": 2 * old + 1, f"multiples of {axis.size}": 2 * old}
     found: dict[str, list[str]] = {}
@@ -129,7 +137,7 @@ def admits(axis: Axis, maps: Maps | None = None) -> tuple[str, ...]:
 def annotate(table: AxisTable) -> AxisTable:
     """The table with `admits` filled in, and axes that admit no method locked with the reason."""
     admitted: dict[Any, tuple[str, ...]] = {}  # the layers of a model have axes alike, and trying maps takes time
-    maps = Maps()
+    maps = Maps(_FEW)
     axes = []
     for axis in table.axes:
         if not axis.locked:

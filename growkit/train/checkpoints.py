@@ -128,6 +128,11 @@ class Checkpoints:
         state.load_rows(*saved["rows"])
         state.watch.accept()
         state.display.message(f"resumed from {path}: epoch {state.progress.epoch}, step {state.progress.step}")
+        if state.feed.lost_random_states:
+            state.display.message(
+                "resumed with persistent_workers: the same samples, but what the workers draw at random is not as in "
+                "a run without interruption; with persistent_workers=False it is"
+            )
         return random
 
     def _optimizers_anew(self) -> None:

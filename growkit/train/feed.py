@@ -12,7 +12,13 @@ import torch
 from growkit.errors import EngineError, SettingsError
 from growkit.train import random_state
 from growkit.train.data_source import DataSource, batch_count
-from growkit.train.loader_state import keeps_state, loader_state, restore_loader_state
+from growkit.train.loader_state import (
+    has_lasting_workers,
+    keeps_state,
+    loader_state,
+    restore_loader_state,
+    start_workers,
+)
 from growkit.train.placement import moved
 
 
@@ -76,6 +82,7 @@ class Feed:
         self._start: dict[str, Any] = {}  # States before the iterator in use was made.
         self._user: Mapping[str, Any] = {}  # The user's own keys at the start of the open epoch.
         self._loaded: Mapping[str, Any] | None = None
+        self._workers_last = False  # Those of the iterator in use were started in an earlier epoch.
 
     def open(
         self, epoch: int, batch_size: int | None, *, batch: int = 0, user: Mapping[str, Any] | None = None
@@ -110,7 +117,7 @@ class Feed:
         if loaded is not None:
             self.source.restore_factory_state(loaded["factory"])
         self._start = {"random": random_state.capture(), "factory": self.source.factory_state()}
-        self._make(epoch, Position(batch_size), before=0, loader=loaded and loaded["loader"])
+        self._make(epoch, Position(batch_size), before=0, loaded=loaded)
         self._epoch = epoch
         if loaded is not None and self.exhausted:  # A loader that was saved at its end gives that end once more.
             self._batches = iter(self._iterable)
@@ -126,7 +133,7 @@ class Feed:
             random_state.restore(loaded["random"])
             self._start = {"random": loaded["random"], "factory": loaded["factory"]}
             self.source.restore_factory_state(loaded["factory"])
-            self._make(epoch, position, before=batch - position.batches, loader=loaded["loader"])
+            self._make(epoch, position, before=batch - position.batches, loaded=loaded)
             for index in range(0 if keeps_state(self._iterable) else skipped):
                 if next(self._batches, self) is self:
                     raise EngineError(
@@ -198,6 +205,11 @@ class Feed:
         return True
 
     @property
+    def lost_random_states(self) -> bool:
+        """Whether the loaded state is of worker processes that had been started in an earlier epoch."""
+        return self._loaded is not None and bool(self._loaded["workers_last"])
+
+    @property
     def exhausted(self) -> bool:
         """Whether the open epoch has no further batch."""
         self._fetch(1)
@@ -229,13 +241,20 @@ class Feed:
         marks = [mark for mark, _ in self._ahead]
         if not marks:
             loader = None if self.source.is_factory else loader_state(self.source.given)
-            return {"position": None, "factory": self.source.factory_state(), "loader": loader}
+            last = has_lasting_workers(self._iterable) and not self.source.is_factory
+            return {
+                "position": None,
+                "factory": self.source.factory_state(),
+                "loader": loader,
+                "workers_last": last,
+            }
         first = marks[0]
         return {
             "position": asdict(first.position),
             "factory": self._start["factory"],
             "loader": self._start["loader"] if first.loader is None else first.loader,
             "random": self._start["random"],
+            "workers_last": self._workers_last,
             "user": dict(self._user) if self.source.takes_user else None,
             "pending": [{"batch_size": mark.position.batch_size, "random": mark.random} for mark in marks],
         }
@@ -245,11 +264,15 @@ class Feed:
         self.close()
         self._loaded = state
 
-    def _make(self, epoch: int, position: Position, *, before: int, loader: Mapping[str, Any] | None = None) -> None:
+    def _make(self, epoch: int, position: Position, *, before: int, loaded: Mapping[str, Any] | None = None) -> None:
         start, user = position.start or 0, self._user
         batches = self.source.batches(epoch=epoch, batch_size=position.batch_size, start=start, user=user)
-        if loader is not None:
-            restore_loader_state(batches, loader)
+        started = batches is self._iterable
+        self._workers_last = has_lasting_workers(batches) and (started or bool(loaded and loaded["workers_last"]))
+        if self._workers_last and not started:
+            start_workers(batches)
+        if loaded is not None and loaded["loader"] is not None:
+            restore_loader_state(batches, loaded["loader"])
         self._start["loader"] = {} if keeps_state(batches) else loader_state(batches)
         self._iterable, self._batches = batches, iter(batches)
         self._fetched_to, self._before = position, before

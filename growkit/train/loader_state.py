@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 
 from growkit.errors import EngineError
+from growkit.train import random_state
 
 _WHOLE = "loader"
 _PATHS = ("batch_sampler", "batch_sampler.sampler", "sampler", "dataset")
@@ -16,6 +17,19 @@ _PATHS = ("batch_sampler", "batch_sampler.sampler", "sampler", "dataset")
 def keeps_state(value: object) -> bool:
     """Whether it has `state_dict` and `load_state_dict`."""
     return all(callable(getattr(value, name, None)) for name in ("state_dict", "load_state_dict"))
+
+
+def has_lasting_workers(value: object) -> bool:
+    """Whether it starts worker processes once, which go on in later epochs with random states that nobody sees."""
+    return bool(getattr(value, "persistent_workers", False) and not keeps_state(value))
+
+
+def start_workers(loader: Iterable[object]) -> None:
+    """Starts them, and leaves all random states as they were: the next iterator is made as in a later epoch."""
+    now, state = random_state.capture(), loader_state(loader)
+    iter(loader)
+    restore_loader_state(loader, state)
+    random_state.restore(now)
 
 
 def loader_state(iterable: object) -> dict[str, Any]:

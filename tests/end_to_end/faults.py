@@ -292,6 +292,7 @@ _TABLE: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
 
 FAULTS = tuple(
     Fault(name, file, old, new, tests)
-    for (file, tests), edits in (_TABLE | DISCOVERY | CORRECTIONS | TRAINING | CHECKPOINTS | RESUME).items()
+    for table in (_TABLE, DISCOVERY, CORRECTIONS, TRAINING, CHECKPOINTS, RESUME)
+    for (file, tests), edits in table.items()
     for name, (old, new) in edits.items()
 )

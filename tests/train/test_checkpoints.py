@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.data import DataLoader, TensorDataset
 
 from growkit.errors import CheckpointError, EngineError
 from growkit.train import Settings
@@ -153,6 +154,25 @@ def test_names_with_another_prefix_are_refused(make_net: Any, make_engine: Any, 
     with pytest.raises(EngineError, match=r"0\.weight is missing; .*0\.0\.weight is new"):
         make_engine(model=prefixed, run_dir=tmp_path, settings=settings).fit(1, resume="auto")
     assert all(torch.equal(a, b) for a, b in zip(prefixed.parameters(), before, strict=True))
+
+
+@pytest.mark.parametrize(("epochs", "persistent", "told"), [(1, True, 1), (1, False, 0), (0, True, 0)])
+def test_random_numbers_of_lasting_workers_are_told_of(
+    make_engine: Any, tmp_path: Path, epochs: int, persistent: bool, told: int
+) -> None:
+    """In the epoch in which the workers are started they are as they were."""
+
+    def make() -> Any:
+        data = DataLoader(TensorDataset(torch.ones(4, 3).double()), 2, num_workers=1, persistent_workers=persistent)
+        return make_engine(train_data=data, train_step=lambda model, batch: model(batch[0]).mean(), run_dir=tmp_path)
+
+    first, second = make(), make()
+    first.fit(epochs)
+    first.save_checkpoint()
+    messages: list[str] = []
+    second._state.display.message = messages.append
+    second.fit(0, resume="auto")
+    assert sum("what the workers draw at random is not as" in message for message in messages) == told
 
 
 @pytest.mark.report("R134")

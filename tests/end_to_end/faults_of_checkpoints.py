@@ -43,7 +43,7 @@ CHECKPOINTS: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
             "            random_state.restore(now)\n\n    def _check",
             "            pass\n\n    def _check",
         ),
-        "generators of loaders forgotten": ("if loader is not None:", "if False:"),
+        "generators of loaders forgotten": ('if loaded is not None and loaded["loader"] is not None:', "if False:"),
         "state of a factory forgotten by the next save": ('"factory": loaded["factory"]}', '"factory": None}'),
         "one batch skipped too few": ("else skipped):", "else skipped - 1):"),
         "state of a loader behind the batch ahead": (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from growkit.axes.expressions import Expression, Role
@@ -78,8 +79,9 @@ class Block:
     """Whether its result is its input plus something, but for what `tail` lists."""
     tail: tuple[str, ...]
     """Paths, inside the block, of modules that the sum passes before it leaves the block, in order."""
-    silenced: tuple[str, ...] = ()
-    """Parameters, relative to the block, that at zero make the sum equal to the input."""
+    silenced: Mapping[str, float] = field(default_factory=dict)
+    """Parameters, relative to the block, that make the sum equal to the input, and the number at which each does: zero,
+    or less by what is added to it before it is used, as to a gain of `1 + weight`."""
     obstacle: str = ""
     """Why there are none: what the block adds that no parameter makes zero."""
 

@@ -16,7 +16,7 @@ from growkit.axes.expressions import Role
 from growkit.axes.node import Node
 from growkit.discovery.call import Nature
 from growkit.discovery.graph import PARTIAL, WHOLE, Graph
-from growkit.discovery.identity import Op, Value
+from growkit.discovery.operations import Op, Value
 
 _KEEP = WHOLE | PARTIAL | {"neg", "dropout", "native_dropout", "index"}
 _WRITERS = frozenset({"mm", "bmm", "mv", "addmm", "baddbmm", "convolution", "embedding"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from growkit.axes.axis import Block
 from growkit.discovery.call import Call
-from growkit.discovery.identity import SAME, Identity, Obstacle, Op, Value
+from growkit.discovery.identity import SAME, Identity, Obstacle
 from growkit.discovery.inputs import tensors_in
+from growkit.discovery.operations import Op, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,21 +96,21 @@ class Flow:
                 }
                 identity = Identity(self.ops, run.start, frozenset(run.inputs), own, self._shown)
                 residual, tail, summed = self._ending(path, identity, result)
-                silenced, obstacle = self._silenced(identity, summed, before) if residual else ((), "")
-                ordered = tuple(name for name in own.values() if name in silenced)
+                silenced, obstacle = self._silenced(identity, summed, before) if residual else ({}, "")
+                ordered = {name: silenced[name] for name in own.values() if name in silenced}
                 axes = axes_of(self._tensors[result.tensor])
                 yield Block(container, index, axes, residual, tail, ordered, obstacle)
                 before = result
 
-    def _silenced(self, identity: Identity, result: Value, before: Value | None) -> tuple[Iterable[str], str]:
+    def _silenced(self, identity: Identity, result: Value, before: Value | None) -> tuple[Mapping[str, float], str]:
         """The parameters that make a block the identity, or what is in the way."""
         try:
             given, silenced = identity.passed(result)
         except Obstacle as obstacle:
-            return (), f"adds to its input what no parameter makes zero: {obstacle.where}"
+            return {}, f"adds to its input what no parameter makes zero: {obstacle.where}"
         if before is not None and self._source(given) != self._source(before):
-            return (), "passes on something else than what the block before it returned"
-        return silenced, ""
+            return {}, "passes on something else than what the block before it returned"
+        return {name: identity.start_of(name) for name in silenced}, ""
 
     def _source(self, value: Value) -> Value:
         """What a value was before copies of it."""

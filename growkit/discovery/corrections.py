@@ -11,9 +11,9 @@ from growkit.axes.node import Node
 from growkit.axes.reading import leaf_nodes
 from growkit.axes.union_find import Axes
 from growkit.discovery.call import OTHERS, Nature
-from growkit.discovery.cuts import Leaf, shift_of
+from growkit.discovery.cuts import Leaf
 from growkit.discovery.graph import WHOLE, Graph
-from growkit.discovery.identity import Value
+from growkit.discovery.operations import Value, shift_of
 from growkit.discovery.scaling import Factor, Scaling
 from growkit.discovery.statistics import Resolved
 

@@ -14,7 +14,7 @@ from growkit.axes.expressions import Role
 from growkit.axes.node import Node
 from growkit.discovery.call import Nature
 from growkit.discovery.graph import PARTIAL, WHOLE, Graph
-from growkit.discovery.identity import Op, Value
+from growkit.discovery.operations import Op, Value, shift_of
 
 _LINEAR = WHOLE | {
     "neg", "sum", "mean", "relu", "abs", "leaky_relu", "dropout", "native_dropout", "cumsum", "avg_pool1d",
@@ -281,15 +281,3 @@ def _keeps_factors(op: Op) -> bool:
 def _without(cut: Cut, value: Value) -> Cut:
     """The cut without a value that is scaled in part only."""
     return Cut(cut.leaves, cut.ops, tuple(v for v in cut.scaled if v != value), cut.parts)
-
-
-def shift_of(op: Op) -> tuple[Value, float] | None:
-    """The operand of an op that adds a number to it, and the number."""
-    if op.name != "add" or op.arguments.get("alpha", 1) != 1:
-        return None
-    first, second = op.arguments["self"], op.arguments["other"]
-    if isinstance(first, int | float):
-        first, second = second, first
-    if isinstance(first, Value) and isinstance(second, int | float) and not isinstance(second, bool):
-        return first, float(second)
-    return None

@@ -9,7 +9,7 @@ from growkit.axes.node import Dim, Node
 from growkit.axes.reading import leaf_nodes
 from growkit.axes.union_find import Axes
 from growkit.discovery.call import Known, Nature
-from growkit.discovery.identity import Op, Value
+from growkit.discovery.operations import Op, Value
 
 PARTIAL = frozenset({"slice", "select", "narrow", "split", "split_with_sizes", "unbind", "index_select"})
 """Ops whose results hold some entries of their operand."""

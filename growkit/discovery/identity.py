@@ -1,12 +1,16 @@
-"""What makes a block return its input: the parameters that, at zero, make every other term of its sum zero."""
+"""What makes a block return its input: the parameters that, at zero, make every other term of its sum zero.
+
+A gain of `1 + weight` is zero where the weight is -1.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import torch
+
+from growkit.discovery.operations import Op, Value, shift_of
 
 SAME = frozenset({"clone", "alias", "detach", "contiguous", "_to_copy"})
 """Ops whose result is their operand."""
@@ -38,31 +42,6 @@ _POLES = frozenset({"div", "rsqrt", "reciprocal", "log", "log2", "log10", "pow",
 """Ops that may give infinity for zero."""
 
 
-class Value(NamedTuple):
-    """A tensor as one op left it; `number` is -1 before any op wrote it."""
-
-    tensor: int
-    number: int
-
-
-@dataclass(slots=True)
-class Op:
-    """One op of the run: its arguments by name, with values for tensors, and the tensors that it gave."""
-
-    name: str
-    where: str
-    arguments: Mapping[str, Any]
-    results: tuple[int, ...]
-
-    def values(self) -> Iterator[Value]:
-        """Its tensors, also those inside lists."""
-        for argument in self.arguments.values():
-            if isinstance(argument, Value):
-                yield argument
-            elif isinstance(argument, list | tuple):
-                yield from (x for x in argument if isinstance(x, Value))
-
-
 class Obstacle(Exception):
     """A place in the model whose result stays, whatever parameters are zero; None: an input or a constant."""
 
@@ -87,6 +66,7 @@ class Identity:
     ):
         self.ops, self.start, self.inputs, self.parameters, self.shown = ops, start, inputs, parameters, shown
         self._zero: dict[Value, frozenset[str] | Obstacle] = {}
+        self._starts: dict[str, float] = {}
 
     def passed(self, result: Value) -> tuple[Value, frozenset[str]]:
         """The input that `result` equals when some parameters are zero, and these.
@@ -168,8 +148,10 @@ class Identity:
 
     def _zeros(self, value: Value) -> frozenset[str]:
         if value.tensor in self.parameters:
-            return frozenset({self.parameters[value.tensor]})
+            return self._start(value, 0.0)
         op = self._op(value)
+        if (shifted := shift_of(op)) and self._is_parameter(shifted[0]):
+            return self._start(shifted[0], -shifted[1])
         if op.results[0] != value.tensor and op.name not in _SPLITS:
             raise Obstacle(op.where)
         named = op.arguments
@@ -200,6 +182,18 @@ class Identity:
         if op.name in ("zeros", "zeros_like", "new_zeros") or (op.name == "scalar_tensor" and named["s"] == 0):
             return frozenset()
         raise Obstacle(op.where)
+
+    def start_of(self, name: str) -> float:
+        """The number at which a parameter makes zero what it makes zero."""
+        return self._starts.get(name, 0.0)
+
+    def _start(self, value: Value, number: float) -> frozenset[str]:
+        while value.tensor not in self.parameters:
+            value = self.ops[value.number].arguments["self"]
+        name = self.parameters[value.tensor]
+        if self._starts.setdefault(name, number) != number:  # used as it is, and with a number added
+            raise Obstacle(name)
+        return frozenset({name})
 
     def _product(self, op: Op) -> frozenset[str]:
         """One operand that becomes zero is enough; more would keep each other from learning."""

@@ -22,7 +22,7 @@ from growkit.discovery.cuts import Cuts, Leaf
 from growkit.discovery.factors import NONE, Factor, number_of, summed, times
 from growkit.discovery.floats import Floats
 from growkit.discovery.graph import PARTIAL, WHOLE, Graph
-from growkit.discovery.identity import Op, Value
+from growkit.discovery.operations import Op, Value
 from growkit.discovery.statistics import Statistics
 
 Numbers = Mapping[tuple[int, str], Sequence[Sequence[Factor]]]

@@ -13,7 +13,7 @@ from growkit.axes.node import Node
 from growkit.axes.reading import leaf_nodes
 from growkit.discovery.call import Nature
 from growkit.discovery.graph import WHOLE, Graph
-from growkit.discovery.identity import Op, Value
+from growkit.discovery.operations import Op, Value
 
 _ENTRYWISE = frozenset(
     {"pow", "square", "mul", "div", "tanh", "sigmoid", "exp", "erf", "abs", "sqrt", "clone", "_to_copy", "neg"}

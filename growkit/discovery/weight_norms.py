@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from growkit.axes.axis import Correction, Occurrence
 from growkit.discovery.derived import Normed
 from growkit.discovery.graph import Graph
-from growkit.discovery.identity import Value
+from growkit.discovery.operations import Value
 
 _NORMS = frozenset({"_weight_norm", "_weight_norm_interface"})
 

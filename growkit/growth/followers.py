@@ -83,7 +83,8 @@ def grow_follower(follower: Follower, resolved: Resolved, journal: Journal) -> N
             for name, tensor in follower.items():
                 inner = name.removeprefix(source)
                 if name.startswith(source) and not inner.startswith(bypassed):
-                    items[new + inner] = torch.zeros_like(tensor) if inner in insertion.silenced else tensor.clone()
+                    value = insertion.silenced.get(inner)
+                    items[new + inner] = tensor.clone() if value is None else torch.full_like(tensor, value)
         journal.replace_items(follower, list(items.items()))
 
 

@@ -16,7 +16,7 @@ from growkit.growth.fingerprint import Fingerprint, check_fingerprint, number_ke
 from growkit.growth.typed import read
 from growkit.maps.methods.table import METHODS
 
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True)
@@ -66,15 +66,15 @@ class LeafStep:
 class Insertion:
     """One new block: a copy of block `source` of the old list, which starts as the identity.
 
-    `position` is as in `list.insert` on the old list. `silenced`: parameters of the block that start at
-    zero, so that its branches add nothing; `bypassed`: modules of the block that become `nn.Identity`.
+    `position` is as in `list.insert` on the old list. `silenced`: parameters of the block, and the number at which
+    each starts, mostly zero, so that its branches add nothing; `bypassed`: modules that become `nn.Identity`.
     Both are relative to the block. `labels`: those of declared layouts that name axes of the source alone, of which
     the new block has axes of its own.
     """
 
     position: int
     source: int
-    silenced: tuple[str, ...]
+    silenced: Mapping[str, float]
     bypassed: tuple[str, ...]
     labels: tuple[str, ...] = ()
 

@@ -29,11 +29,14 @@ _SHOWN = 6
 
 @dataclass(frozen=True)
 class Origin:
-    """The old tensor that one of the grown model comes from; `copy`: number of the new block that has it, or 0."""
+    """The old tensor that one of the grown model comes from; `copy`: number of the new block that has it, or 0.
+
+    `silenced`: the number that all of it starts at, if it does not start as a copy.
+    """
 
     name: str
     copy: int = 0
-    silenced: bool = False
+    silenced: float | None = None
 
 
 def check_can_rebuild(plan: Plan) -> None:
@@ -106,9 +109,9 @@ def origins_of(resolved: Resolved, model: nn.Module) -> dict[str, Origin]:
             copy += 1
             source = block_path(step.container, insertion.source)
             new = block_path(step.container, insertion.position + number)
-            silenced = {first[f"{source}.{name}"] for name in insertion.silenced}
+            silenced = {first[f"{source}.{name}"]: value for name, value in insertion.silenced.items()}
             for name in insertion.parameters(step.container, first):
-                found[new + name.removeprefix(source)] = Origin(first[name], copy, first[name] in silenced)
+                found[new + name.removeprefix(source)] = Origin(first[name], copy, silenced.get(first[name]))
     return found
 
 
@@ -210,7 +213,7 @@ def _fill(model: nn.Module, new: nn.Module, edits: Mapping[str, Edit], origins: 
         origin = origins[name]
         source, edit = old[origin.name], edits.get(origin.name)
         value = source.detach() if edit is None else edit.value(source)
-        value = torch.zeros_like(value) if origin.silenced else value
+        value = value if origin.silenced is None else torch.full_like(value, origin.silenced)
         alike = (tensor.dtype, tensor.device, tensor.stride()) == (value.dtype, value.device, value.stride())
         if alike:
             tensor.copy_(value)  # in place: the module may hold other views of it

@@ -124,15 +124,15 @@ def _kept_outside(module: nn.Module, container: nn.Module) -> list[Any]:
 
 @torch.no_grad()
 def identity_block(
-    source: nn.Module, silenced: tuple[str, ...], bypassed: tuple[str, ...], shared: Iterable[Any] = ()
+    source: nn.Module, silenced: Mapping[str, float], bypassed: tuple[str, ...], shared: Iterable[Any] = ()
 ) -> nn.Module:
-    """A deep copy of a block that returns its input: `silenced` parameters are zero, `bypassed` modules `Identity`.
+    """A deep copy of a block that returns its input: `silenced` parameters are so many, `bypassed` modules `Identity`.
 
     What is `shared`, such as the config of the model, the copy keeps as it is.
     """
     block = copy.deepcopy(source, {id(kept): kept for kept in shared})
-    for name in silenced:
-        block.get_parameter(name).zero_()
+    for name, value in silenced.items():
+        block.get_parameter(name).fill_(value)
     for path in bypassed:
         parent, _, name = path.rpartition(".")
         old = block.get_submodule(path)

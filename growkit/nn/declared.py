@@ -177,7 +177,9 @@ def _blocks(model: nn.Module, stream: str, layouts: Mapping[str, Layout]) -> Ite
                 for name, _ in module.named_parameters()
                 if any(leaf.axis == stream and leaf.role is Role.PRODUCES for leaf in layouts[_join(path, name)])
             )
-            yield Block(container, int(index), (stream,), residual=True, tail=tail, silenced=writers)
+            yield Block(
+                container, int(index), (stream,), residual=True, tail=tail, silenced=dict.fromkeys(writers, 0.0)
+            )
 
 
 def _numbers(model: nn.Module, layouts: Mapping[str, Layout], names: Mapping[str, str]) -> Iterator[Number]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from growkit.discovery.cuts import Cuts
 from growkit.discovery.graph import Graph
-from growkit.discovery.identity import Value
+from growkit.discovery.operations import Value
 from tests.discovery.models import Small, weight
 from tests.discovery.test_graph import graph_of
 

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from growkit.discovery.call import Nature
 from growkit.discovery.graph import Graph
-from growkit.discovery.identity import Value
+from growkit.discovery.operations import Value
 from growkit.discovery.trace import Tracer
 from tests.discovery.models import Small, weight
 

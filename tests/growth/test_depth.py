@@ -13,10 +13,11 @@ from growkit.growth.depth import depth_steps
 from growkit.growth.journal import Journal
 from growkit.growth.plan import DepthStep, Insertion, NumberStep, Plan
 from growkit.growth.replace import insert_blocks
+from growkit.growth.sizes import Sizes
 from growkit.testing import assert_function_preserved, randomise
 from tests.growth.nets import Branch, Residual, conformer, mlp, picture, residual, rows, utterances
 
-SILENT = ("down.weight", "down.bias")
+SILENT = {"down.weight": 0.0, "down.bias": 0.0}
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_positions(old: int, wanted: int | Insert, positions: list[int]) -> None
     assert [i.position for i in step.insertions] == positions
     assert [i.source for i in step.insertions] == [max(p - 1, 0) for p in positions]
     assert (step.container, step.old, step.new) == ("blocks", old, old + len(positions))
-    assert {i.silenced for i in step.insertions} == {SILENT}
+    assert all(i.silenced == SILENT for i in step.insertions)
 
 
 def test_the_final_norm_of_a_conformer_block_is_bypassed() -> None:
@@ -118,10 +119,52 @@ def _with(block: type[nn.Module], *sizes: int) -> Residual:
     return randomise(model.double())
 
 
+class Shifted(Branch):
+    """A branch that ends in a norm whose gain is 1 + weight, as those of Gemma."""
+
+    def __init__(self, width: int, hidden: int):
+        super().__init__(width, hidden)
+        self.gain = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        branch = self.down(torch.tanh(self.up(self.norm(x))))
+        return x + branch * torch.rsqrt(branch.square().mean(-1, keepdim=True) + 1e-6) * (1.0 + self.gain)
+
+
+@pytest.mark.parametrize("factory", [False, True])
+def test_a_gain_of_one_plus_a_weight_starts_at_minus_one(factory: bool) -> None:
+    """In the model, in what follows it, and by a factory."""
+    model, x = _with(Shifted, 4, 5), rows()
+    follower, weights = copy.deepcopy(model), dict(copy.deepcopy(model).state_dict())
+    before = copy.deepcopy(model)
+
+    def build(sizes: Sizes) -> nn.Module:
+        made = Residual()
+        made.blocks = nn.ModuleList(Shifted(4, 5) for _ in range(sizes["blocks"]))
+        return made.double()
+
+    report = grow(
+        model,
+        deepen={"blocks": 3},
+        example_inputs=x,
+        followers=[weights] if factory else [follower, weights],
+        factory=build if factory else None,
+    )
+    grown = report.model if factory else model
+    assert torch.equal(grown(x), before(x))
+    assert [bool((block.gain == -1).all()) for block in grown.blocks] == [False, False, True]
+    assert (weights["blocks.2.gain"] == -1).all()
+    if not factory:
+        assert (follower.blocks[2].gain == -1).all()
+    grown(x).square().sum().backward()
+    assert grown.blocks[2].gain.grad.any()
+
+
 def test_a_norm_at_the_end_of_a_branch_is_silenced_itself() -> None:
     model = _with(Sandwich)
     plan = make_plan(discover(model, rows()), deepen={"blocks": 4})
-    assert {i.silenced for i in plan.depth[0].insertions} == {("post_norm.weight", "post_norm.bias")}
+    silent = {"post_norm.weight": 0.0, "post_norm.bias": 0.0}
+    assert all(i.silenced == silent for i in plan.depth[0].insertions)
     before = copy.deepcopy(model)
     grow(model, plan)
     assert_function_preserved(before, model, rows())

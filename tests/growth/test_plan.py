@@ -72,7 +72,7 @@ def _changed(**entries: object) -> str:
         ("3", "a plan of format 'int'"),
         (_changed(format=99), "a plan of format 99"),
         (_changed(extra=1), "plan with the entries"),
-        (json.dumps({"format": 2}), "plan with the entries"),
+        (json.dumps({"format": 3}), "plan with the entries"),
         (_changed(width=[{"axis": "a"}]), "plan.width[0] with the entries"),
         (_changed(fingerprint={}), "plan.fingerprint with the entries"),
         (_changed(layouts=3), "plan.layouts of type int"),
@@ -102,7 +102,7 @@ def test_text_that_is_no_plan_is_refused(text: str, given: str) -> None:
         (("depth", 0, "new"), 7, "'encoder.layers' gets 2 blocks, from 1 to 7"),
         (("depth", 0, "insertions", 0, "source"), 1, "a new block of 'encoder.layers'"),
         (("depth", 0, "insertions", 0, "position"), -1, "a new block of 'encoder.layers'"),
-        (("depth", 0, "insertions", 0, "silenced"), ["none"], "a new block of 'encoder.layers'"),
+        (("depth", 0, "insertions", 0, "silenced"), {"none": 0.0}, "a new block of 'encoder.layers'"),
     ],
 )
 def test_plans_that_contradict_themselves_are_refused(path: tuple[str | int, ...], value: object, given: str) -> None:

@@ -164,7 +164,7 @@ def test_numbers_in_attributes_and_tuples() -> None:
 
 
 def _step(*positions: int) -> DepthStep:
-    silent = ("down.weight", "down.bias")
+    silent = {"down.weight": 0.0, "down.bias": 0.0}
     return DepthStep("blocks", 2, 2 + len(positions), tuple(Insertion(p, max(p - 1, 0), silent, ()) for p in positions))
 
 
@@ -204,7 +204,7 @@ def test_a_new_block_is_the_identity() -> None:
     block.up.bias.requires_grad_(False)
     block.eval()
     x = torch.randn(3, 4, dtype=torch.float64)
-    new = identity_block(block, ("down.weight", "down.bias"), ())
+    new = identity_block(block, {"down.weight": 0.0, "down.bias": 0.0}, ())
     assert torch.equal(new(x), x)
     assert new.up.weight.grad is None
     assert block.up.weight.grad is not None
@@ -228,7 +228,7 @@ def test_names_of_what_moves() -> None:
     assert renames(names, _step(1, 1)) == {"blocks.1.up.weight": "blocks.3.up.weight", "blocks.1": "blocks.3"}
     assert renames(names, _step(2)) == {}
     assert moved("blocks.1.up", (_step(0), _step(0))) == "blocks.3.up"
-    root = DepthStep("", 2, 3, (Insertion(0, 0, (), ()),))
+    root = DepthStep("", 2, 3, (Insertion(0, 0, {}, ()),))
     assert renames(["0.weight", "1", "head.weight"], root) == {"0.weight": "1.weight", "1": "2"}
 
 
@@ -302,8 +302,8 @@ def test_declared_layouts_move_and_new_blocks_have_labels_of_their_own() -> None
         "blocks.0.final_norm.weight": "stream:gain",
         "blocks.1.up": "(heads width):produces stream:consumes",
     }
-    first = Insertion(0, 0, (), ("final_norm",), ("hidden",))
-    second = Insertion(2, 1, (), (), ("heads", "width"))
+    first = Insertion(0, 0, {}, ("final_norm",), ("hidden",))
+    second = Insertion(2, 1, {}, (), ("heads", "width"))
     assert moved_layouts(layouts, (DepthStep("blocks", 2, 4, (first, second)),)) == {
         "first.weight": "stream:produces input:consumes",
         "blocks.0.up": "hidden_0:produces stream:consumes",
@@ -313,6 +313,6 @@ def test_declared_layouts_move_and_new_blocks_have_labels_of_their_own() -> None
         "blocks.3.up": "(heads_3 width_3):produces stream:consumes",
     }
     taken = moved_layouts(
-        {"0.up": "a:produces", "1.up": "a_0:produces"}, (DepthStep("", 2, 3, (Insertion(0, 0, (), (), ("a",)),)),)
+        {"0.up": "a:produces", "1.up": "a_0:produces"}, (DepthStep("", 2, 3, (Insertion(0, 0, {}, (), ("a",)),)),)
     )
     assert taken == {"0.up": "a_0_:produces", "1.up": "a:produces", "2.up": "a_0:produces"}

@@ -87,12 +87,13 @@ class LossScaling:
             self._losses.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """The scale, and for how long no gradient overflowed."""
-        return self.scaler.state_dict()
+        """The scale, for how long no gradient overflowed, and whether the losses of an open window were finite."""
+        return {"scaler": self.scaler.state_dict(), "loss_was_finite": self.loss_was_finite}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state that `state_dict` returned."""
-        self.scaler.load_state_dict(dict(state))
+        self.scaler.load_state_dict(state["scaler"])
+        self._losses = [] if state["loss_was_finite"] else [torch.tensor(torch.nan)]
 
 
 def loss_scaling(model: nn.Module, scaler: GradScaler | None) -> LossScaling:

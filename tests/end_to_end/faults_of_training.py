@@ -49,6 +49,7 @@ TRAINING: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
         ),
     },
     ("train/precision.py", "train/test_precision.py"): {
+        "infinite losses forgotten by a save": ('[] if state["loss_was_finite"] else', "[] if True else"),
         "scale updated for every optimizer": ("        self._unscaled.add(name)", "        self.scaler.update()"),
         "gradients of another scale accepted": ("self._scaled_at.get(name, self._updates) != self._updates", "False"),
     },

@@ -74,7 +74,7 @@ def test_averages_and_scale_go_on_through_a_growth(precision: Any) -> None:
     assert not torch.equal(averages["0.weight"], engine.model[0].weight)
     assert engine.runtime.scaling is seen["scaling"]
     if precision == "fp16":
-        assert engine.runtime.scaling.state_dict()["scale"] == 2.0**9  # twice three steps without overflow
+        assert engine.runtime.scaling.scaler.state_dict()["scale"] == 2.0**9  # twice three steps without overflow
 
 
 @pytest.mark.parametrize("precision", [None, "bf16", "fp16"])

@@ -101,7 +101,7 @@ def test_fp16_with_overflows_equals_a_loop_by_hand(
     )
     engine.fit(3)
     assert equal(engine.model, net)
-    assert engine.runtime.scaling.state_dict() == scaler.state_dict()
+    assert engine.runtime.scaling.scaler.state_dict() == scaler.state_dict()
     assert engine.progress.updates == steps
     assert engine.progress.skipped == windows - steps
     assert engine.history[-1].get("skipped", 0) == windows - steps
@@ -127,6 +127,28 @@ def test_a_saved_scale_goes_on(make_float_engine: Any, stop: int) -> None:
     assert second.progress == whole.progress
 
 
+def test_an_infinite_loss_before_an_interruption_is_no_overflow(make_float_engine: Any, tmp_path: Any) -> None:
+    """The window is closed by a finite one."""
+
+    def train_step(model, batch, step):
+        return (model(batch[0]) - batch[1]).square().mean() / (0.0 if step == 0 else 1.0)
+
+    def make() -> Any:
+        settings = Settings(precision="fp16", accumulate_steps=2)
+        return make_float_engine(train_step=train_step, settings=settings, run_dir=tmp_path, callbacks=[Stopping()])
+
+    class Stopping:
+        def on_train_step_end(self, step):
+            if step == 0:
+                first.stop()
+
+    first, second = make(), make()
+    first.fit(1)
+    assert first.progress.micro == 1
+    with pytest.raises(EngineError, match="at step 1, with a loss of"):
+        second.fit(1, resume="auto")
+
+
 @pytest.mark.report("R176")
 def test_the_manual_flow_unscales_before_it_clips(
     make_float_net: Any, make_float_engine: Any, float_batches: Any
@@ -147,7 +169,7 @@ def test_the_manual_flow_unscales_before_it_clips(
     )
     engine.fit(3)
     assert equal(engine.model, net)
-    assert engine.runtime.scaling.state_dict() == scaler.state_dict()
+    assert engine.runtime.scaling.scaler.state_dict() == scaler.state_dict()
 
 
 def test_a_manual_step_computes_with_the_weights_that_it_has_just_made(
@@ -209,7 +231,7 @@ def test_several_optimizers_share_one_scale_that_is_updated_once_a_batch(
     )
     engine.fit(3)
     assert equal(engine.model, net)
-    assert engine.runtime.scaling.state_dict() == scaler.state_dict()
+    assert engine.runtime.scaling.scaler.state_dict() == scaler.state_dict()
     assert 0 < engine.progress.skipped < 15
 
 

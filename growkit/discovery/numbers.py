@@ -17,7 +17,7 @@ from growkit.discovery.comparisons import bounded, stays
 from growkit.discovery.factors import Factor
 from growkit.discovery.polynomials import Polynomial
 from growkit.discovery.size_floats import Powers
-from growkit.discovery.taint import Attribute, Comparison, Computed, Literal, Origin, SizeOf, plain
+from growkit.discovery.taint import Attribute, Comparison, Computed, Literal, Origin, SizeOf
 from growkit.discovery.uses import Use, Uses
 
 KEEP = "let the module keep the size in an int attribute, or take it from a tensor's shape"
@@ -233,7 +233,7 @@ class Numbers:
     def _locked(self, serials: Iterable[int]) -> dict[int, Polynomial]:
         """The sizes of axes that never grow, by serial number."""
         nodes = {serial: self.axes.nodes[serial] for serial in serials}
-        return {s: polynomials.constant(plain(node.size)) for s, node in nodes.items() if self.axes.shared(node).locks}
+        return {s: polynomials.constant(node.size) for s, node in nodes.items() if self.axes.shared(node).locks}
 
     def _values(self, origin: Origin, certain: bool, fixed: Mapping[int, Polynomial] = _NONE) -> list[Polynomial]:
         """What an int is, with the sizes of `fixed` axes as numbers; several sizes if it is those of several axes.

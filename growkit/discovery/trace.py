@@ -26,6 +26,7 @@ from growkit.discovery.given_numbers import GivenNumbers
 from growkit.discovery.graph import Graph
 from growkit.discovery.rule_table import WHOLE, rule_of
 from growkit.discovery.stacks import Stacks
+from growkit.discovery.taint import plain
 from growkit.discovery.tied import Scales
 from growkit.nn.contents import qualified_name
 
@@ -217,7 +218,8 @@ class Tracer(TorchDispatchMode):
         """What is known about a tensor; one that was never seen is a constant."""
         known = self._known.get(id(tensor))
         if known is None:
-            known = Known([[] if size == 1 else [self.axes.node(size)] for size in tensor.shape], Nature.CONSTANT)
+            sizes = map(plain, tensor.shape)  # which may be asked for while sizes are tracked
+            known = Known([[] if size == 1 else [self.axes.node(size)] for size in sizes], Nature.CONSTANT)
             self._remember(tensor, known)
         if known.nature is Nature.CONSTANT and tensor.untyped_storage().data_ptr() in self._written:
             known = Known(known.dims, Nature.ACTIVATION)

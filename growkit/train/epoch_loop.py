@@ -69,8 +69,8 @@ class EpochLoop:
                     return
 
     def _next(self, outcomes: Any) -> Outcome | None:
-        runtime = self._state.runtime
-        with runtime.computing():
+        runtime, step = self._state.runtime, self._state.progress.step
+        with runtime.computing(), runtime.ranks.naming(f"step {step}"):
             try:
                 return next(outcomes, None)
             finally:

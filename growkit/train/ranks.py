@@ -67,6 +67,20 @@ class Ranks:
                 self.agree(point, f"it raised {type(error).__name__}: {error}")
             raise
 
+    @contextmanager
+    def naming(self, point: str) -> Iterator[None]:
+        """An exception of one rank inside the context says which rank it is of.
+
+        It cannot be told to the others there: they wait in the collective operations of the wrapper's backward pass,
+        which take nothing but gradients. They end when this process does.
+        """
+        try:
+            yield
+        except Exception as error:
+            if self.count > 1:
+                error.add_note(f"rank {self.own} of {self.count}, {point}: the others end when this process has ended")
+            raise
+
     def broadcast(self, tensors: Iterable[torch.Tensor]) -> None:
         """Gives the tensors of every rank the values of rank 0."""
         if self.count == 1:

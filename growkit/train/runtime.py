@@ -174,7 +174,7 @@ class Runtime:
         if precision == "fp16":
             self.scaling = loss_scaling(self.model, self._scaler)
         if averages and self._sharding is not None:
-            raise EngineError("ema_decay of a sharded model", "one of them", "average a model that is not sharded")
+            raise EngineError("ema_decay beside Runtime(shard=...)", "one of them", "use DistributedDataParallel")
         if averages:
             self.averages = Averages(self.model)
             self.followers = (*self.followers, self.averages)

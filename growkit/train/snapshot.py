@@ -71,7 +71,12 @@ def restore(
     """
     runtime, model = state.runtime, state.runtime.model
     ranks = saved["ranks"]
-    _check_same("processes", [str(len(ranks))], [str(runtime.ranks.count)])
+    if len(ranks) != runtime.ranks.count:
+        raise EngineError(
+            f"a checkpoint of {len(ranks)} processes, for a run with {runtime.ranks.count}",
+            "as many as were saved: each has a place in the data and random numbers of its own",
+            f"start {len(ranks)} processes, or begin a new run from the saved weights",
+        )
     _check_same("optimizers", saved["optimizers"], runtime.optimizers)
     _check_same("services", saved["services"], state.services)
     _check_same("objects with a state", saved["stateful"], stateful)

@@ -108,6 +108,21 @@ def disagreements(rank: int, *names: str) -> dict[str, Any]:
     return {name: error(name) for name in names}
 
 
+def failing(rank: int) -> dict[str, Any]:
+    """The error of a run in which the train step of rank 1 raises, and what is noted on it."""
+
+    def full(model: nn.Module, batch: Any, **given: Any) -> torch.Tensor:
+        if given["step"] == 3 and rank == 1:
+            raise ValueError("disk full")
+        return step(model, batch)
+
+    try:
+        train(rank, Runtime(wrap=Ddp), train_step=full, callbacks=[])
+    except (ValueError, RuntimeError) as error:
+        return {"said": str(error), "noted": error.__notes__}
+    return {}
+
+
 def resumed(rank: int, folder: str, *names: str) -> dict[str, Any]:
     """Whether runs that go on from checkpoints, inside and between windows and growths, end as the whole one does."""
 
@@ -131,6 +146,7 @@ SCENARIOS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "sharded": sharded,
     "disagreements": disagreements,
     "resumed": resumed,
+    "failing": failing,
 }
 
 

@@ -115,3 +115,13 @@ def test_ranks_that_differ_leave_together(tmp_path: Path) -> None:
             assert text.startswith("RanksDiffer: rank 1 and rank 0 differ"), (name, text)
             assert said in text, (name, text)
             assert "rank 1: " in text
+
+
+@pytest.mark.slow
+def test_a_rank_whose_train_step_raises_ends_the_others_when_it_ends(tmp_path: Path) -> None:
+    """At once, not after the time limit of a collective operation; each error says of which rank it is."""
+    first, second = run_pair(tmp_path, "failing")
+    assert second["said"] == "disk full"
+    assert "closed by peer" in first["said"]
+    for rank, error in enumerate((first, second)):
+        assert error["noted"] == [f"rank {rank} of 2, step 3: the others end when this process has ended"]

@@ -11,6 +11,7 @@ from torch.optim import lr_scheduler
 
 from growkit.errors import EngineError, SettingsError
 from growkit.train.runtime import Runtime
+from growkit.train.settings import Settings
 
 
 class Wrapper(nn.Module):
@@ -125,6 +126,12 @@ def test_a_wrong_scheduler_is_refused(make_net: Callable[..., nn.Module]) -> Non
         Runtime(schedulers=[other]).bind(make_net(), adam)
     with pytest.raises(EngineError, match="ReduceLROnPlateau as a scheduler"):
         Runtime(schedulers=[lr_scheduler.ReduceLROnPlateau]).bind(make_net(), adam)
+
+
+def test_averages_of_shards_are_refused(make_engine: Any) -> None:
+    with pytest.raises(EngineError, match=r"ema_decay beside Runtime\(shard=") as caught:
+        make_engine(runtime=Runtime(shard=lambda model: None), settings=Settings(ema_decay=0.9))
+    assert caught.value.next_step == "use DistributedDataParallel"
 
 
 def test_one_runtime_has_one_model(make_net: Callable[..., nn.Module]) -> None:

@@ -71,22 +71,29 @@ def cases() -> st.SearchStrategy[Case]:
 UNSHRUNK = [Phase.explicit, Phase.reuse, Phase.generate]
 """Runs take too long for smaller examples to be looked for."""
 
-POINTS = st.lists(st.integers(1, 30), min_size=1, max_size=3).map(tuple)
+
+def interrupted(case: Case) -> st.SearchStrategy[tuple[Case, tuple[int, ...]]]:
+    """The case with up to three points, each any unit of the run: 10 batches, of 3 splits each."""
+    units = st.integers(1, 30 if "splits" in case.flavour else 10)
+    return st.tuples(st.just(case), st.lists(units, min_size=1, max_size=3).map(tuple))
+
+
+INTERRUPTED = cases().flatmap(interrupted)
 
 
 @settings(max_examples=5, phases=UNSHRUNK)
-@given(case=cases(), points=POINTS)
-def test_any_run_goes_on_from_any_point(case: Case, points: tuple[int, ...]) -> None:
+@given(run=INTERRUPTED)
+def test_any_run_goes_on_from_any_point(run: tuple[Case, tuple[int, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        check_interrupted(case, points, Path(folder))
+        check_interrupted(*run, Path(folder))
 
 
 @pytest.mark.slow
 @settings(max_examples=150, phases=UNSHRUNK)
-@given(case=cases(), points=POINTS)
-def test_any_run_goes_on_from_any_point_many_times(case: Case, points: tuple[int, ...]) -> None:
+@given(run=INTERRUPTED)
+def test_any_run_goes_on_from_any_point_many_times(run: tuple[Case, tuple[int, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        check_interrupted(case, points, Path(folder))
+        check_interrupted(*run, Path(folder))
 
 
 def calls(run: object) -> list[tuple[object, ...]]:

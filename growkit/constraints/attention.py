@@ -42,6 +42,18 @@ CONSTRAINTS: dict[str, Constraint] = {
     "contracted_queries": silent_units,
     "contracted_part": silent_part,
     "contracted_activations": never("two activations are contracted over it, so copies would count twice in the sum"),
+    "contracted_alike": never(
+        "two activations are contracted over it that the same entries of a parameter make, so that new units cannot be "
+        "zero in one of the two alone",
+        "let a parameter of its own make each of the two",
+    ),
+    "contracted_tempered": never(
+        "two activations are contracted over it and over others, by a kernel whose temperature is the size of all",
+        "pass a scale to the kernel, a float that the module keeps",
+    ),
     "softmax": never("a softmax runs over it, so every new unit would take from the old ones"),
-    "size_as_number": never("its size enters the computation as a number, such as the temperature 1/sqrt(size)"),
+    "size_as_number": never(
+        "its size enters the computation as a number, such as the temperature 1/sqrt(size)",
+        "let the module keep that number, instead of computing it from the size",
+    ),
 }

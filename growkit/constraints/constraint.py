@@ -15,6 +15,8 @@ class Refusal:
     reason: str
     admitted: str
     """Maps or sizes that would do, in words; empty if none would."""
+    next_step: str = "grow another axis"
+    """What to do where none would."""
 
 
 Constraint = Callable[[AxisMap], Refusal | None]
@@ -26,10 +28,10 @@ def anything(axis_map: AxisMap) -> Refusal | None:
     return None
 
 
-def never(reason: str) -> Constraint:
-    """Refuses every map, for `reason`."""
+def never(reason: str, instead: str = "") -> Constraint:
+    """Refuses every map, for `reason`; `instead` says what would make the growth possible."""
 
     def refuse(axis_map: AxisMap) -> Refusal | None:
-        return Refusal(reason, "")
+        return Refusal(reason, "", f"{instead}; or grow another axis") if instead else Refusal(reason, "")
 
     return refuse

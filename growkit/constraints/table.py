@@ -34,7 +34,10 @@ def constraint_of(kind: str) -> Constraint:
     if kind.endswith(BESIDE_OTHERS):
         whole = kind.removesuffix(BESIDE_OTHERS)
         if whole == "output":
-            return never("an output of the model holds other axes behind it, whose places would move")
+            return never(
+                "an output of the model holds other axes behind it, whose places would move",
+                "discover the model with the head that reads this output, so that it is none",
+            )
         if whole == "lookup":
             return never("its units are looked up by their number, and other axes behind it would get other numbers")
         return never(f"{whole} takes it together with other axes beside it, so that it cannot grow alone")
@@ -173,7 +176,7 @@ def _annotated(axis: Axis, admitted: tuple[str, ...], maps: Maps) -> Axis:
         return replace(axis, locks=(_UNMADE,))
     old = _tried_size(axis)
     locks = {
-        refusal.reason: Lock(refusal.reason, passage.where, "grow another axis")
+        refusal.reason: Lock(refusal.reason, passage.where, refusal.next_step)
         for name in METHODS
         for passage, refusal in refusals(axis, maps[name, old, 2 * old])
     }
@@ -205,5 +208,5 @@ def check(axis: Axis, axis_map: AxisMap, method: str) -> None:
             f"axis {axis.name!r} from {axis.size} to {axis_map.new_size} by {method!r}: {refusal.reason} "
             f"(at {passage.where})",
             refusal.admitted or "nothing",
-            "ask for one of these" if refusal.admitted else "grow another axis",
+            "ask for one of these" if refusal.admitted else refusal.next_step,
         )

@@ -27,7 +27,7 @@ _PRODUCTS = {
 }  # fmt: skip
 _BIASES = {"addmm": "self", "baddbmm": "self", "convolution": "bias"}
 _NORMS = frozenset({"native_layer_norm", "_fused_rms_norm", "native_group_norm", "native_batch_norm"})
-_MOST_WAYS = 16
+MOST_WAYS = 16
 """More ways than this to scale one value are not tried."""
 
 
@@ -75,15 +75,10 @@ class Cuts:
         Law: multiplying each leaf by c multiplies the value by c, and changes nothing else.
         """
         nodes = tuple(self.graph.of_axis(value, serial))
-        for cut in islice(self._ways(value, serial, nodes), _MOST_WAYS):
+        for cut in islice(self._ways(value, serial, nodes), MOST_WAYS):
             if cut.leaves and self._alone(cut, reader):
                 return cut
         return None
-
-    def silencing(self, value: Value, serial: int) -> tuple[Leaf, ...]:
-        """Occurrences of the axis in parameters which, zero in new units, make these zero in `value`."""
-        nodes = tuple(self.graph.of_axis(value, serial))
-        return next((cut.leaves for cut in _Silences(self.graph)._ways(value, serial, nodes) if cut.leaves), ())
 
     def _alone(self, cut: Cut, reader: int) -> bool:
         """Whether all that reads the scaled values lies on the way."""
@@ -169,8 +164,8 @@ class Cuts:
         for term in terms:
             if not isinstance(term, Value):
                 return
-            found = list(islice(self._ways(term, serial, self._moved(term, serial, nodes, value)), _MOST_WAYS))
-            ways = [a + b for a in ways for b in found][:_MOST_WAYS]
+            found = list(islice(self._ways(term, serial, self._moved(term, serial, nodes, value)), MOST_WAYS))
+            ways = [a + b for a in ways for b in found][:MOST_WAYS]
         yield from ways
 
     def _product(
@@ -260,16 +255,6 @@ class Cuts:
     def _at(self, value: Value, serial: int, places: list[int]) -> tuple[Node, ...]:
         theirs = list(self.graph.of_axis(value, serial))
         return tuple(theirs[place] for place in places if place < len(theirs))
-
-
-class _Silences(Cuts):
-    """What lies beside units that are zero need not be zero, and may be."""
-
-    _leaves_others = False
-
-    def _beside(self, op: Op, serial: int) -> Sequence[object]:
-        held = [x for x in op.values() if any(True for _ in self.graph.of_axis(x, serial))]
-        return held or super()._beside(op, serial)
 
 
 def _keeps_factors(op: Op) -> bool:

@@ -23,6 +23,7 @@ from growkit.discovery.factors import NONE, Factor, number_of, summed, times
 from growkit.discovery.floats import Floats
 from growkit.discovery.graph import PARTIAL, WHOLE, Graph
 from growkit.discovery.operations import Op, Value
+from growkit.discovery.silences import Silences
 from growkit.discovery.statistics import Statistics
 
 Numbers = Mapping[tuple[int, str], Sequence[Sequence[Factor]]]
@@ -57,7 +58,7 @@ class Scaling:
     """
 
     def __init__(self, graph: Graph, floats: Floats, numbers: Numbers):
-        self.graph, self.cuts, self.numbers = graph, Cuts(graph), numbers
+        self.graph, self.cuts, self.silences, self.numbers = graph, Cuts(graph), Silences(graph), numbers
         self.corrections: list[tuple[Leaf | str | None, str, Factor]] = []
         self.floats = floats
         self.silent: dict[int, list[Leaf]] = defaultdict(list)
@@ -223,21 +224,20 @@ class Scaling:
 
     def _scaling(self, value: Value, factor: Factor) -> tuple[Leaf, ...]:
         """Occurrences that scale a value, whatever else they scale."""
-        return tuple(leaf for _, serial in factor for leaf in self.cuts.silencing(value, serial))
+        return tuple(leaf for _, serial in factor for leaf in self.silences.silencing(value, serial))
 
     def _products_over(self, number: int, op: Op, left: Value, right: Value, over: list[Node]) -> Factor:
         """The factor of a sum of products of activations, and which of both is silent in new units."""
         factor = self._spread("energy", over)
         # a temperature of its own is not known of parts that grow by themselves
         tempered = op.name in _KERNELS and op.arguments.get("scale") is None
+        kind = "contracted_queries" if factor is not None else "contracted_tempered" if tempered else "contracted_part"
         whole = [leaf for node in over for leaf in leaf_nodes(self.graph.axes, node)]
         for serial in dict.fromkeys(self.graph.serial(node) for node in whole if self.graph.axes.named([node])):
-            sides = [self.cuts.silencing(value, serial) for value in (left, right)]
-            known = any(sides) and not set(sides[0]) & set(sides[1])
-            kind = "contracted_queries" if factor is not None else None if tempered else "contracted_part"
-            better = kind if known else None
+            silent = self.silences.silencing_one(left, right, serial)
+            better = kind if silent else None if silent is None else "contracted_alike"
             self._statistics.say("contracted_activations", op.where, [self.graph.axes.nodes[serial]], better)
-            self.silent[serial] += sides[0] or sides[1]
+            self.silent[serial] += silent or ()
         return factor or NONE
 
     def _spread(self, symbol: str, nodes: Iterable[Node]) -> Factor | None:

@@ -18,7 +18,7 @@ from growkit.discovery.stacks import PICKED
 from growkit.discovery.trace import Tracer
 
 _LOOKED_UP = {"lookup", f"lookup{BESIDE_OTHERS}"}
-_CONTRACTED = {"contracted_activations", "contracted_queries", "contracted_part"}
+_CONTRACTED = {"contracted_" + over for over in ("activations", "queries", "part", "alike", "tempered")}
 _OF_CHANNELS = {"batch_norm", "depthwise_conv", "grouped_conv", "group_norm", "norm_groups"}
 _TIED = Lock(
     "one tensor produces and consumes it, and what it reads there is scaled by no parameter of this reading alone",

@@ -210,12 +210,15 @@ def _check_ties(table: AxisTable, sizes: Mapping[str, int]) -> None:
     for what, expressions in ties:
         if _broken(expressions, after):
             axes = sorted({leaf.axis for expression in expressions for leaf in leaves(expression)})
+            blocked = [f"{a!r} cannot, {lock.reason}" for a in axes for lock in table.by_name[a].locks[:1]]
             complete = _completed(table, [expressions for _, expressions in ties], sizes)
             raise TieError(
                 f"{what} sizes {', '.join(repr(axis) for axis in axes)}, which would become "
                 + ", ".join(str(after[axis]) for axis in axes),
                 "growing them together, so that the number stays true",
-                f"pass widen={complete!r}" if complete else "leave these axes as they are: the others cannot follow",
+                f"pass widen={complete!r}"
+                if complete
+                else f"leave these axes as they are: {'; '.join(blocked) or 'the others cannot follow'}",
             )
 
 

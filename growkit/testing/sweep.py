@@ -15,8 +15,9 @@ from unittest.mock import patch
 import torch
 from torch import Tensor, nn
 
-from growkit.axes.axis import Axis
+from growkit.axes.axis import Axis, Lock
 from growkit.axes.expressions import Role
+from growkit.discovery.call import OTHERS
 from growkit.discovery.discover import discover
 from growkit.discovery.inputs import leaves_in, run_model
 from growkit.discovery.untouched import untouched
@@ -235,10 +236,23 @@ def refusals(sweep: Sweep, entry: Entry) -> dict[str, str]:
     for axis in wanted(sweep, entry):
         if axis.name in sweep.grown:
             continue
-        locks = [f"{lock.reason} (at {anywhere(lock.where)})" if lock.where else lock.reason for lock in axis.locks]
-        tried = [attempt.reason.split("\n")[0] for attempt in sweep.attempts if axis.name in attempt.widen]
+        locks = [_said(lock) for lock in axis.locks]
+        tried = [_shortened(attempt.reason) for attempt in sweep.attempts if axis.name in attempt.widen]
         found.setdefault(anywhere(axis.name), (locks or tried[-1:] or ["never tried"])[0])
     return found
+
+
+def _said(lock: Lock) -> str:
+    """The reason with its place, and what would make the growth possible, if it is said."""
+    instead, _, others = lock.next_step.rpartition("; or ")
+    where = f" (at {anywhere(lock.where)})" if lock.where else ""
+    return lock.reason + where + ("" if lock.next_step == OTHERS else f"; {instead or others}")
+
+
+def _shortened(message: str) -> str:
+    """The first and the last line of an error: what is wrong, and what to do."""
+    first, *_, last = [*message.splitlines(), ""]
+    return first + f"; {last.partition('next step: ')[2]}".rstrip("; ")
 
 
 def anywhere(name: str) -> str:

@@ -12,6 +12,8 @@ def test_what_is_admitted() -> None:
         "contracted_queries": {"x2", "fresh", "fresh first", "scaled alike"},
         "contracted_part": {"fresh", "fresh first"},
         "contracted_activations": set(),
+        "contracted_alike": set(),
+        "contracted_tempered": set(),
         "softmax": set(),
         "size_as_number": set(),
     }

@@ -36,6 +36,8 @@ def test_parts_of_a_composite_dim_do_not_grow_without_the_others() -> None:
     refusal = constraint_of("output beside others")(MAPS["fresh"])
     assert refusal is not None
     assert refusal.reason == "an output of the model holds other axes behind it, whose places would move"
+    (lock,) = annotate(AxisTable((axis("output beside others"),), {})).axes[0].locks
+    assert lock.next_step.startswith("discover the model with the head that reads this output")
 
 
 def test_in_words() -> None:

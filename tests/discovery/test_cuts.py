@@ -88,36 +88,6 @@ def test_nothing_scales_a_value_that_is_read_otherwise(run: Callable[[Any, Tenso
     assert scaled_by(run) is None
 
 
-def test_what_lies_beside_zero_queries_need_not_be_zero() -> None:
-    """But a whole value is not scaled by what scales a part of it."""
-    graph = graph_of(Small(lambda m, x: torch.cat([m.a(x), m.d(x), x], -1).exp(), **parts()), X)
-    number, value = read_by_exp(graph)
-    serial = graph.serial(graph.leaves(value)[-1][1])
-    leaves = Cuts(graph).silencing(value, serial)
-    assert {graph.parameters[leaf.parameter.tensor] for leaf in leaves} == {"d.weight", "d.bias"}
-    assert Cuts(graph).above(value, serial, number) is None
-
-
-def test_zero_queries_are_zero_after_a_function_that_keeps_zero() -> None:
-    graph = graph_of(Small(lambda m, x: (m.a(x) * 2).exp(), **parts()), X)
-    _, value = read_by_exp(graph)
-    leaves = Cuts(graph).silencing(value, graph.serial(graph.leaves(value)[-1][0]))
-    assert {graph.parameters[leaf.parameter.tensor] for leaf in leaves} == {"a.weight", "a.bias"}
-
-
-def test_units_of_which_both_neighbours_are_zero_are_zero_when_turned() -> None:
-    """As by rotary positions over neighbours."""
-
-    def turned(m: Any, x: Tensor) -> Tensor:
-        first, second = m.a(x).unflatten(-1, (-1, 2)).unbind(-1)
-        return torch.stack([-second, first], -1).flatten(-2).exp()
-
-    graph = graph_of(Small(turned, a=nn.Linear(5, 6)), X)
-    _, value = read_by_exp(graph)
-    leaves = Cuts(graph).silencing(value, graph.serial(graph.leaves(value)[-1][0]))
-    assert {graph.parameters[leaf.parameter.tensor] for leaf in leaves} == {"a.weight", "a.bias"}
-
-
 def test_one_of_both_neighbours_is_not_scaled_alone() -> None:
     def one(m: Any, x: Tensor) -> Tensor:
         first, second = m.a(x).unflatten(-1, (-1, 2)).unbind(-1)

@@ -29,7 +29,10 @@ DISCOVERY: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
         "temperature of keys that lie across": ("if self._queries is None and powers", "if powers"),
     },
     ("discovery/scaling.py", "end_to_end/test_attention_grows.py"): {
-        "temperature of parts forgotten": ("else None if tempered else", "else"),
+        "temperature of parts forgotten": (
+            '"contracted_tempered" if tempered else "contracted_part"',
+            '"contracted_part"',
+        ),
     },
     ("constraints/attention.py", "constraints/test_attention.py"): {
         "copies of a part of what is summed over": (

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from growkit import discover
-from growkit.axes.axis import Equality, Number
+from growkit.axes.axis import Equality, Lock, Number
 from growkit.axes.expressions import Concat, Fixed, Leaf, Product
 from growkit.axes.table import AxisTable
 from growkit.errors import AxisLockedError, GrowkitError, NameLookupError, PlanError, SizeError, TieError
@@ -174,6 +174,9 @@ def test_axes_tied_by_a_number_grow_together(plain: AxisTable) -> None:
     assert "the number 'net.width' sizes '0.weight[0]', '2.weight[0]', which would become 8, 4" in error.value.given
     assert error.value.next_step == "pass widen={'0.weight[0]': 8, '2.weight[0]': 8}"
     assert len(width_steps(_tied(equal, A, B), {"0.weight[0]": 8, "2.weight[0]": 8})) == 2
+    stuck = replace(equal, axes=tuple(replace(a, locks=(Lock("it must not", "", ""),)) for a in equal.axes))
+    with pytest.raises(TieError, match="leave these axes as they are: .*'2.weight\\[0\\]' cannot, it must not"):
+        width_steps(_tied(stuck, A, B), {"0.weight[0]": 8})
     parts = replace(equal, numbers=(), equalities=(Equality((A, B), "split in net"),))
     with pytest.raises(TieError, match=r"split in net \(equal parts\) sizes"):
         width_steps(parts, {"0.weight[0]": 8})

@@ -187,13 +187,16 @@ ROTARY_MASK = {"masked_spec_embed": f"({STREAM}.0 [{STREAM}.1|{STREAM}.1]):produ
 ONE_CHANNEL = ("*.conv_layers.0.conv.weight[[]1]",)
 """Sound in one channel."""
 
+SPECTRA = ("subsampling.layers.0.weight[[]1]", "subsampling.linear.weight[[]1].1", "*.relative_k_proj.weight[[]1].1")
+"""A spectrogram is one image, of a size that is that of the data; each frequency has one sine and one cosine."""
+
 ENTRIES = (
     Entry("Wav2Vec2-Conformer, relative", wav2vec2_conformer, unwanted=ONE_CHANNEL, layouts=MASK),
     Entry("Wav2Vec2-Conformer, rotary", wav2vec2_conformer_rotary, unwanted=ONE_CHANNEL, layouts=ROTARY_MASK),
     Entry("Wav2Vec2-BERT", wav2vec2_bert, layouts=MASK),
     Entry("FastSpeech2Conformer encoder", fast_speech2),
     Entry("FastSpeech2Conformer encoder, concatenated", fast_speech2_concat),
-    Entry("Parakeet encoder", parakeet),
+    Entry("Parakeet encoder", parakeet, unwanted=SPECTRA),
     Entry("Lasr encoder", lasr),
     Entry("SeamlessM4T speech encoder", seamless),
     Entry("SeamlessM4T v2 speech encoder", seamless_v2),

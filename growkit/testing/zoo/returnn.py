@@ -90,10 +90,13 @@ def _conformer(size: Size) -> tuple[nn.Module, tuple[Tensor, Tensor]]:
 
 _STREAM = ("*.input_projection.weight[[]1[]]", "*.positionwise_conv1.weight[[]1[]].0", "*.pos_emb[[]1[]]")
 _PER_HEAD = ("*.qkv.weight[[]1[]].1", "*.qkv.weight[[]1[]].3")
+_SPECTRA = ("*.conv_layers.0.filter[[]1[]]", "*.input_projection.weight[[]0[]].0")
+"""A spectrogram is one image, of a size that is that of the data."""
 ENTRIES = (
     Entry(
         "RETURNN Conformer",
         _conformer,
+        unwanted=_SPECTRA,
         factory=rebuild,
         joint=(_STREAM, ("*.linear_ff.weight[[]1[]]",), ("*.qkv.weight[[]1[]].0",), _PER_HEAD),
     ),

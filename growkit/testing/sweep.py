@@ -251,8 +251,8 @@ def _said(lock: Lock) -> str:
 
 def _shortened(message: str) -> str:
     """The first and the last line of an error: what is wrong, and what to do."""
-    first, *_, last = [*message.splitlines(), ""]
-    return first + f"; {last.partition('next step: ')[2]}".rstrip("; ")
+    first, *others = message.splitlines() or [""]
+    return "; ".join([first, *(line.partition("next step: ")[2] for line in others[-1:])])
 
 
 def anywhere(name: str) -> str:

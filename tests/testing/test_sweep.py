@@ -7,9 +7,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from growkit.axes.axis import Lock
 from growkit.growth.sizes import Sizes
 from growkit.testing.randomise import randomise
-from growkit.testing.sweep import Sweep, refusals, wanted
+from growkit.testing.sweep import Attempt, Sweep, refusals, wanted
 from growkit.testing.zoo import ZOO
 
 
@@ -93,3 +94,16 @@ def test_what_a_person_would_want_and_what_never_grew() -> None:
     assert "blocks.*.attention.qkv.weight[0].0" not in refusals(sweep, entry)
     assert hidden.replace("0.", "*.", 1) in refusals(sweep, replace(entry, unwanted=("blocks.0.up*",)))
     assert hidden.replace("0.", "*.", 1) not in refusals(sweep, replace(entry, unwanted=("blocks.*.up*",)))
+
+
+def test_a_refusal_says_what_would_make_the_growth_possible() -> None:
+    entry, hidden = ZOO["decoder"], "blocks.0.up.weight[0]"
+    sweep = Sweep(*entry.make())
+    sweep.attempts.append(Attempt({hidden: 2}, None, "refused", "too few\n  allowed: 9\n  next step: ask for more"))
+    assert refusals(sweep, entry)["blocks.*.up.weight[0]"] == "too few; ask for more"
+    locks = (Lock("no", "blocks.0.up", "let it; or grow another axis"),)
+    sweep.table = replace(sweep.table, axes=tuple(replace(axis, locks=locks) for axis in sweep.table.axes))
+    assert refusals(sweep, entry)["blocks.*.up.weight[0]"] == "no (at blocks.*.up); let it"
+    locks = (Lock("never", "blocks.0.up", "grow another axis"),)
+    sweep.table = replace(sweep.table, axes=tuple(replace(axis, locks=locks) for axis in sweep.table.axes))
+    assert refusals(sweep, entry)["blocks.*.up.weight[0]"] == "never (at blocks.*.up)"

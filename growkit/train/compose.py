@@ -59,6 +59,7 @@ def compose(
         return loop
 
     steps = OptimizerSteps(state)
+    state.gradients_stay = flow is not None or ("flow" in named and not yields)
     if flow is not None:
         inner = add(flow(state, call, steps), "Engine(flow=...)")
     elif yields:

@@ -74,6 +74,8 @@ class RunState:
     """Called after each unit of work, with whether it ends its batch."""
     after_epoch: Callable[[int], object] = lambda epoch: None
     """Called after each epoch, and its evaluation."""
+    gradients_stay: bool = False
+    """Whether gradients may mean something behind a step too: they are the train step's own to clear."""
     stopping: bool = False
     """Whether the run is to stop after the present unit of work."""
     when_model_changes: list[Callable[[], None]] = field(default_factory=list)

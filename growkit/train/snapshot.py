@@ -36,7 +36,7 @@ def snapshot(state: RunState, loop: FitLoop, stateful: Stateful) -> dict[str, An
     """
     runtime, model = state.runtime, state.runtime.model
     waiting = {}
-    if state.progress.partial:
+    if state.progress.partial or state.gradients_stay:
         waiting = {name: whole_tensor(p.grad) for name, p in model.named_parameters() if p.grad is not None}
     own = {"loop": loop.state_dict(), "waiting": waiting, "metrics": state.metrics.state_dict()}
     own["random"] = random_state.capture()  # Last: the loop's state may fetch a batch.

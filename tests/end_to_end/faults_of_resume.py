@@ -4,7 +4,10 @@ _LAW = "end_to_end/test_resume.py"
 
 RESUME: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
     ("train/snapshot.py", _LAW): {
-        "gradients that wait are not saved": ("    if state.progress.partial:\n", "    if False:\n"),
+        "gradients that wait are not saved": (
+            "    if state.progress.partial or state.gradients_stay:\n",
+            "    if False:\n",
+        ),
         "updates of callbacks forgotten": ('saved["settings"]["updates"])', "{})"),
         "optimizers start with empty slots": (
             '            if slots := saved["state"][key]:',

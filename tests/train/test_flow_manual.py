@@ -149,6 +149,38 @@ def test_gradients_that_wait_do_so_after_a_resume(make_engine: Any, loss_of: Any
     assert same(parts.model, whole.model)
 
 
+@pytest.mark.parametrize("forgetful", [False, True])
+def test_gradients_behind_a_step_are_kept_too(
+    make_net: Any, make_engine: Any, loss_of: Any, tmp_path: Path, forgetful: bool
+) -> None:
+    """Those of another optimizer, which waits, and those that nobody clears."""
+
+    def optimizers(model):
+        first, second = list(model.parameters())[:2], list(model.parameters())[2:]
+        return {"first": torch.optim.SGD(first, lr=0.05), "second": torch.optim.SGD(second, lr=0.05)}
+
+    def train_step(model, batch, flow, step):
+        flow.backward(loss_of(model, batch))
+        flow.step("first")
+        if not forgetful:
+            flow.zero_grad("first")
+        if step % 3 == 2:
+            flow.step("second")
+            flow.zero_grad("second")
+
+    def make(name: str) -> Any:
+        settings = Settings(checkpoint_every=1)
+        return make_engine(
+            model=make_net(), optimizers=optimizers, train_step=train_step, settings=settings, run_dir=tmp_path / name
+        )
+
+    parts, whole = make("parts"), make("whole")
+    make("parts").fit(max_steps=2)
+    parts.fit(max_steps=5, resume="auto")
+    whole.fit(max_steps=5)
+    assert same(parts.model, whole.model)
+
+
 @pytest.mark.report("R176")
 def test_clipping_is_that_of_the_gradients_themselves(
     make_net: Any, make_engine: Any, batches: Any, manual: Any, loss_of: Any

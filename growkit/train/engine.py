@@ -19,6 +19,7 @@ from growkit.train.checkpoints import Checkpoints, with_state
 from growkit.train.compose import MakeFlow, MakeLoop, compose
 from growkit.train.config_updates import SettingsInForce
 from growkit.train.data_source import DataSource, TrainData
+from growkit.train.engine_checks import check_collections, check_kinds, check_limits
 from growkit.train.evaluation import EvalStep, Evaluation
 from growkit.train.explain import explanation
 from growkit.train.feed import Feed
@@ -95,7 +96,8 @@ class Engine:
         flow: MakeFlow | None = None,
         console: Console | None = None,
     ):
-        _check_collections(callbacks, epoch_callbacks, services)
+        check_collections({"callbacks": callbacks, "epoch_callbacks": epoch_callbacks, "loops": loops}, services)
+        check_kinds(settings, runtime)
         services = dict(services or {})
         check_services(services, taken=OFFERED_TO_CALLBACKS)
         settings = settings or Settings()
@@ -210,10 +212,14 @@ class Engine:
 
         Raises: EngineError, CheckpointError.
         """
-        _check_limits(epochs, max_steps)
+        check_limits(epochs, max_steps)
         check_optimizer_state(optimizer_state)
         self.runtime.check_raw("fit")
         state = self._state
+        if state.training:
+            raise EngineError(
+                "fit() inside fit()", "one fit of an Engine at a time", "call it after, or call engine.stop() to end it"
+            )
         state.stopping = False
         state.make_folder()
         random = None if resume is None else self._checkpoints.resume(resume, optimizer_state)
@@ -227,6 +233,7 @@ class Engine:
         self.runtime.enter_training()
         state.watch.accept()
         state.display.start(state.progress, epochs=epochs, max_steps=max_steps)
+        state.training = True
         try:
             state.call_hooks("on_fit_start", rows=[*state.history, *state.evaluations])
             if random is not None:
@@ -239,6 +246,7 @@ class Engine:
             state.call_hooks("on_fit_end")
             self.runtime.ranks.agree("the end of fit", f"step {state.progress.step}")
         finally:
+            state.training = False
             state.display.stop()
 
     def stop(self) -> None:
@@ -284,18 +292,6 @@ class Engine:
         print(explanation(self._loop, self._state.settings, self._state.asked_by))
 
 
-def _check_collections(callbacks: object, epoch_callbacks: object, services: object) -> None:
-    for name, given in (("callbacks", callbacks), ("epoch_callbacks", epoch_callbacks)):
-        if not isinstance(given, Sequence):
-            raise EngineError(f"{name}={given!r}", "a list, also of one callback", f"write {name}=[...]")
-    if services is not None and not isinstance(services, Mapping):
-        raise EngineError(
-            f"services of type {type(services).__name__}",
-            "a dict from the name that callbacks ask for to the service",
-            "write services={'growth': growkit.Growth(...)}",
-        )
-
-
 def _made_model(model: nn.Module | Callable[..., nn.Module]) -> nn.Module:
     made: object = model
     if not isinstance(model, nn.Module) and callable(model):
@@ -308,11 +304,3 @@ def _made_model(model: nn.Module | Callable[..., nn.Module]) -> nn.Module:
             "pass or return the module",
         )
     return made
-
-
-def _check_limits(epochs: int | None, max_steps: int | None) -> None:
-    for name, value in (("epochs", epochs), ("max_steps", max_steps)):
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-            raise EngineError(f"fit({name}={value!r})", "a whole number >= 0", "give an int")
-    if epochs is None and max_steps is None:
-        raise EngineError("fit() without a limit", "epochs, max_steps, or both", "write engine.fit(epochs=20)")

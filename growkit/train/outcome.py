@@ -80,6 +80,13 @@ def as_step_result(result: object, *, needs_loss: bool = True) -> StepResult:
     metrics = {} if loss is None else {"loss": _scalar("loss", loss, _ALLOWED)}
     for name, value in given.items():
         metrics[str(name)] = _scalar(str(name), value, _ALLOWED)
+    for name in metrics:
+        if f"{name}_mean" in metrics:
+            raise EngineError(
+                f"metrics named {name!r} and '{name}_mean'",
+                "names that leave <name>_mean free: rows have the mean of each metric there",
+                "give one of them another name",
+            )
     return StepResult(loss if isinstance(loss, torch.Tensor) else None, metrics, carry)
 
 
@@ -94,6 +101,8 @@ def _checked_loss(loss: object, result: object) -> torch.Tensor:
         raise EngineError(
             f"train_step returned {type(loss).__name__} as its loss", _ALLOWED, "return the loss tensor itself"
         )
+    if loss.is_complex():
+        raise EngineError(f"train_step returned a loss of {loss.dtype}", _ALLOWED, "return a real one, as with .abs()")
     if loss.numel() != 1:
         raise EngineError(
             f"train_step returned a loss of shape {tuple(loss.shape)}", _ALLOWED, "reduce it, for example with .mean()"
@@ -128,8 +137,15 @@ def _scalar(name: str, value: object, allowed: str) -> torch.Tensor | float:
             f"a metric named {name!r}", f"any name but {', '.join(RESERVED)}", "give the metric another name"
         )
     if isinstance(value, torch.Tensor) and value.numel() == 1:
+        if value.is_complex():
+            raise EngineError(f"the metric {name!r} is of {value.dtype}", allowed, "return a real number for it")
         return value.detach().reshape(())
     if isinstance(value, Real):  # numpy's numbers are some
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError as error:
+            raise EngineError(
+                f"the metric {name!r} is larger than any float", allowed, "return it in another unit"
+            ) from error
     shape = f" of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else ""
     raise EngineError(f"the metric {name!r} is a {type(value).__name__}{shape}", allowed, "return one number for it")

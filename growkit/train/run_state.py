@@ -76,6 +76,8 @@ class RunState:
     """Called after each epoch, and its evaluation."""
     gradients_stay: bool = False
     """Whether gradients may mean something behind a step too: they are the train step's own to clear."""
+    training: bool = False
+    """Whether a `fit` goes on."""
     stopping: bool = False
     """Whether the run is to stop after the present unit of work."""
     when_model_changes: list[Callable[[], None]] = field(default_factory=list)

@@ -53,6 +53,12 @@ def check_services(services: Mapping[str, Service], taken: Iterable[str]) -> Non
             raise EngineError(
                 f"a service named {name!r}", f"any name but {', '.join(sorted(taken))}", "give the service another name"
             )
+        if isinstance(service, type):
+            raise EngineError(
+                f"the class {service.__name__} as the service {name!r}",
+                "an object",
+                f"make one: {service.__name__}(...)",
+            )
         missing = [method for method in methods if not callable(getattr(service, method, None))]
         if missing:
             raise EngineError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping
 
 from growkit.errors import SettingsError
@@ -20,7 +21,7 @@ def number(allowed: str, *, lowest: float = -math.inf, above: float = -math.inf,
             return
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise SettingsError(f"{name}={value!r} ({type(value).__name__})", allowed, "give a number")
-        if not (math.isfinite(value) and value >= lowest and above < value < below):
+        if not (abs(value) <= sys.float_info.max and value >= lowest and above < value < below):
             raise SettingsError(f"{name}={value!r}", allowed, "give a value in this range")
 
     return check

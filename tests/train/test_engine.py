@@ -125,14 +125,30 @@ def test_metrics_can_be_read_while_training(make_engine: Any) -> None:
     assert engine.metrics.last["loss"] != seen[1] is not None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "given"),
-    [
-        ({"callbacks": print}, "callbacks=<built-in function print>"),
-        ({"epoch_callbacks": print}, "epoch_callbacks="),
-        ({"services": [1]}, "services of type list"),
-    ],
-)
-def test_what_is_no_collection_is_refused(make_engine: Any, arguments: dict[str, Any], given: str) -> None:
-    with pytest.raises(EngineError, match=given):
-        make_engine(**arguments)
+def test_fit_inside_fit_is_refused_and_the_engine_goes_on_after(make_engine: Any) -> None:
+    def inside(step: int) -> None:
+        if step == 1 and not refused:
+            with pytest.raises(EngineError) as caught:
+                engine.fit(1)
+            refused.append(caught.value.given)
+
+    refused: list[str] = []
+    engine = make_engine(callbacks=[inside])
+    engine.fit(1)
+    assert refused == ["fit() inside fit()"]
+    engine.fit(2)
+    assert engine.progress.epoch == 3
+
+
+def test_fit_can_be_called_again_after_an_error(make_engine: Any) -> None:
+    def fail_once(step: int) -> None:
+        if step == 1 and not failed:
+            failed.append(step)
+            raise ValueError("once")
+
+    failed: list[int] = []
+    engine = make_engine(callbacks=[fail_once])
+    with pytest.raises(ValueError, match="once"):
+        engine.fit(1)
+    engine.fit(1)
+    assert engine.progress.epoch == 2

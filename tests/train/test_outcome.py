@@ -58,6 +58,10 @@ def test_without_a_loss_to_differentiate_there_may_be_none() -> None:
         ({"loss": loss(), "scores": torch.zeros(2)}, "the metric 'scores' is a Tensor of shape (2,)"),
         ({"loss": loss(), "name": "x"}, "the metric 'name' is a str"),
         ({"loss": loss(), "step": 3}, "a metric named 'step'"),
+        ({"loss": loss(), "loss_mean": 3.0}, "metrics named 'loss' and 'loss_mean'"),
+        ({"loss": loss(), "f1": torch.tensor(1 + 2j)}, "the metric 'f1' is of torch.complex64"),
+        ({"loss": loss(), "f1": 10**400}, "the metric 'f1' is larger than any float"),
+        (loss() * 1j, "train_step returned a loss of torch.complex64"),
     ],
 )
 def test_anything_else_is_refused(result: object, given: str) -> None:
@@ -83,6 +87,8 @@ def test_a_measurement_is_one_number_or_a_dict_with_a_count() -> None:
         ({"count": 3}, "eval_step returned no metric"),
         ({"loss": 1.0, "count": "many"}, "the metric 'count' is a str"),
         ({"epoch": 1.0}, "a metric named 'epoch'"),
+        (torch.tensor(1j), "the metric 'loss' is of torch.complex64"),
+        (10**400, "the metric 'loss' is larger than any float"),
     ],
 )
 def test_any_other_measurement_is_refused(result: object, given: str) -> None:

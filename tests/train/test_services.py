@@ -28,3 +28,9 @@ def test_missing_methods_are_named() -> None:
     with pytest.raises(EngineError) as caught:
         check_services({"growth": Half()}, taken=())
     assert caught.value.given == "the service 'growth' (Half) without take_change, state_dict, load_state_dict"
+
+
+def test_a_class_in_place_of_a_service_is_refused(service: Any) -> None:
+    kind = type(service)
+    with pytest.raises(EngineError, match=f"the class {kind.__name__} as the service 'growth'"):
+        check_services({"growth": kind}, taken=())

@@ -10,7 +10,7 @@ from growkit.train import setting_checks as checks
     ("check", "taken", "refused"),
     [
         (checks.number("", lowest=0.0, below=1.0), [None, 0, 0.0, 0.999], [1, 1.0, -0.1, True, "0"]),
-        (checks.number("", above=0.0), [1e-300, 7], [0, 0.0, float("nan"), float("inf")]),
+        (checks.number("", above=0.0), [1e-300, 7], [0, 0.0, float("nan"), float("inf"), 10**400]),
         (checks.count(), [None, 1, 99], [0, -1, 1.0, True]),
         (checks.count(lowest=0, or_none=False), [0, 1], [None, -1, False]),
         (checks.one_of("a", None), ["a", None], ["b", 0, False]),

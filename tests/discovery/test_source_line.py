@@ -30,7 +30,7 @@ def inside_torch(m: nn.Module, x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    ("use", "mark"), [(viewed, "A"), (sliced, "B"), (by_einops, "C"), (inside_torch, "D")], ids=lambda x: str(x)
+    ("use", "mark"), [(viewed, "A"), (sliced, "B"), (by_einops, "C"), (inside_torch, "D")], ids=list("ABCD")
 )
 def test_a_number_written_in_the_code_is_refused_with_its_line(use: object, mark: str) -> None:
     lines = Path(__file__).read_text().splitlines()

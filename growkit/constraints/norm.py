@@ -6,6 +6,8 @@ are the corrections of the axis. Here is said for which maps there is such a fac
 
 from __future__ import annotations
 
+from math import isclose
+
 from growkit.constraints.activation import unscaled_units
 from growkit.constraints.constraint import Constraint, Refusal, anything, never
 from growkit.maps.axis_map import NEW, AxisMap
@@ -63,10 +65,16 @@ def even_sum(axis_map: AxisMap) -> Refusal | None:
 
 
 def plain_copies(axis_map: AxisMap) -> Refusal | None:
-    """Admits copies, of any units and as they are: the largest and the smallest stay."""
-    if not axis_map.has_new and not axis_map.averaged and all(m == 1.0 for m in axis_map.expand):
+    """Admits copies, of any units and as they are: the largest and the smallest stay.
+
+    They share evenly, as torch divides the gradient of a largest unit among those that are as large.
+    """
+    if axis_map.has_new or axis_map.averaged or any(m != 1.0 for m in axis_map.expand):
+        return Refusal("the largest or smallest of its units is taken, which a new unit could be", "unscaled copies")
+    shares = zip(axis_map.source, axis_map.contract, strict=True)
+    if all(isclose(share * axis_map.counts[unit], 1.0, rel_tol=1e-12) for unit, share in shares):
         return None
-    return Refusal("the largest or smallest of its units is taken, which a new unit could be", "unscaled copies")
+    return Refusal("the gradient of the largest or smallest of its units is shared evenly by copies", "method 'copy'")
 
 
 CONSTRAINTS: dict[str, Constraint] = {

@@ -22,7 +22,7 @@ from growkit.discovery.corrections import corrections, places_of, rename_passage
 from growkit.discovery.counts import declared_counts, declared_indices, tried_counts
 from growkit.discovery.declared import declare, declared_products, open_locks
 from growkit.discovery.inputs import CallModel, run_model, tensors_in
-from growkit.discovery.numbers import Numbers, attributes_in
+from growkit.discovery.numbers import Numbers, also_of_others, attributes_in
 from growkit.discovery.per_block import indices_of, lists_per_block
 from growkit.discovery.scaling import Scaling
 from growkit.discovery.sizes import SizeWatch
@@ -133,7 +133,8 @@ def discover(
         for n in read
         if all(_in_table(size, names) for size in n.sizes)
     ]
-    kept = kept_numbers(model, named, table.sizes)
+    kept = list(kept_numbers(model, named, table.sizes))
+    table = _without_loose(table, [number for number in kept if (number.path, number.index) in numbers.loose])
 
     def axes_of(tensor: Tensor) -> tuple[str, ...]:
         nodes = [leaf for dim in tracer.dims(tensor) for node in dim for leaf in leaf_nodes(axes, node)]
@@ -184,6 +185,13 @@ def _run(
         for tensor in tensors_in(result):
             tracer.leave_output(tensor)
     return tracer, watch.uses, values
+
+
+def _without_loose(table: AxisTable, numbers: Iterable[Number]) -> AxisTable:
+    """The table with the axes locked whose numbers the run takes for other sizes, such as that of all positions."""
+    locks = {leaf.axis: also_of_others(n.path) for n in numbers for size in n.sizes for leaf in leaves(size)}
+    locked = (replace(a, locks=(*a.locks, locks[a.name])) if a.name in locks else a for a in table)
+    return replace(table, axes=tuple(locked)) if locks else table
 
 
 def _in_table(size: Expression, names: Mapping[str, str]) -> bool:

@@ -36,6 +36,8 @@ class Numbers:
     def __init__(self, axes: Axes, uses: Uses, values: Mapping[Attribute, int]):
         self.axes, self.values = axes, values
         self.known: dict[Attribute, list[Polynomial]] = {}
+        self.loose: set[tuple[str, int | None]] = set()
+        """After `numbers`: the attributes that are sizes of what no parameter holds, and of nothing else."""
         self.equalities: list[Equality] = []
         self._equals = self._made_equal(uses)
         self._solve(uses.sizes)
@@ -64,8 +66,9 @@ class Numbers:
                     Number(attribute.path, attribute.index, self.values[attribute], tuple(followed), read=True)
                 )
             elif held:
-                reason = f"its size {attribute.path} is also the size of something that no parameter holds"
-                self._lock(held, Lock(reason, attribute.path, OTHERS))
+                self._lock(held, also_of_others(attribute.path))
+            elif serials:
+                self.loose.add((attribute.path, attribute.index))
         return found
 
     def factors(self, powers: Powers, where: str) -> list[list[Factor]]:
@@ -288,6 +291,11 @@ class Numbers:
 
     def _lock(self, serials: Iterable[int], lock: Lock) -> None:
         self.axes.lock([self.axes.nodes[serial] for serial in serials], lock)
+
+
+def also_of_others(path: str) -> Lock:
+    """The lock of an axis whose size, kept by a module, the run takes for another size as well."""
+    return Lock(f"its size {path} is also the size of something that no parameter holds", path, OTHERS)
 
 
 def attributes_in(origin: Origin) -> list[Attribute]:

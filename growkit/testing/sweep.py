@@ -21,7 +21,7 @@ from growkit.discovery.call import OTHERS
 from growkit.discovery.discover import discover
 from growkit.discovery.inputs import leaves_in, run_model
 from growkit.discovery.untouched import untouched
-from growkit.errors import GrowkitError, TieError
+from growkit.errors import GrowkitError, InputsError, TieError
 from growkit.growth.api import grow
 from growkit.growth.configs import CONFIGS
 from growkit.growth.float64 import float64
@@ -162,7 +162,9 @@ class Sweep:
         try:
             deviation = self._deviation(plan, self.inputs if verified else None)
         except GrowkitError as error:
-            outcome, reason = "caught" if verified else "refused", str(error)
+            broken = isinstance(error, InputsError)  # the grown model accepts the inputs no more
+            outcome = "caught" if verified else "wrong" if broken else "refused"
+            reason = str(error)
         except Exception as error:
             outcome, reason = "wrong", f"{type(error).__name__}: {error}"
         if deviation > EXACT:

@@ -256,6 +256,20 @@ def test_a_number_that_also_sizes_something_else_is_locked() -> None:
     assert "its size n is also the size of something that no parameter holds" in reasons(table, "a.weight[0]")
 
 
+def test_a_number_of_entries_that_the_run_takes_for_the_length_of_the_data_locks() -> None:
+    """All positions are added, so that there have to be as many as the convolution leaves."""
+
+    def run(m: Small, x: Tensor) -> Tensor:
+        x = m.a(x).transpose(1, 2)
+        return m.b(x + m.table(torch.arange(m.table.num_embeddings)))
+
+    parts = {"a": nn.Conv1d(7, 4, 1, stride=2), "b": nn.Linear(4, 2), "table": nn.Embedding(3, 4)}
+    table = discover(Small(run, **parts), X)
+    reason = "its size table.num_embeddings is also the size of something that no parameter holds"
+    assert reasons(table, "table.weight[0]") == [reason]
+    assert reasons(table, "a.weight[0]") == []
+
+
 def test_an_op_that_does_not_say_what_it_does_with_a_size_locks() -> None:
     def run(m: Small, x: Tensor) -> Tensor:
         return m.a(x).view(*x.shape[:-1], m.n).roll(m.n, 1)

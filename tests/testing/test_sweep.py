@@ -49,6 +49,26 @@ def test_a_growth_that_verification_refuses_is_caught_and_not_exact() -> None:
     assert sweep.grown == set()
 
 
+class Counted(nn.Module):
+    """Adds to as many numbers as it has hidden units, which no constraint can see: it is asked of C code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(3, 5), nn.Linear(5, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`'batch in' -> 'batch out'`"""
+        numbers = torch.zeros(self.up.weight.untyped_storage().nbytes() // 24)
+        return self.down(self.up(x)) + (torch.zeros(5) + numbers).sum()
+
+
+def test_a_grown_model_that_does_not_run_is_no_refusal() -> None:
+    sweep = _sweep(Counted())
+    attempt = sweep.grow({"up.weight[0]": 10})
+    assert (attempt.outcome, sweep.grown) == ("caught", set())
+    assert "must match the size" in attempt.reason
+
+
 def test_a_refusal_is_no_wrong_result() -> None:
     sweep = _sweep(Sized())
     attempt = sweep.grow({"up.weight[1]": 4})

@@ -15,11 +15,12 @@ from torch import Tensor, nn
 
 import growkit as gk
 from growkit.discovery.inputs import leaves_in, run_model
+from growkit.growth.float64 import float64
 from growkit.growth.resolve import resolve
 from growkit.maps.lifting import DimMap
 from growkit.testing import randomise
 from growkit.testing.sweep import Sweep
-from growkit.testing.zoo import ZOO
+from growkit.testing.zoo import FOREIGN, ZOO
 from tests.end_to_end.awkward.construct import ODD
 from tests.end_to_end.test_awkward import CONSTRUCTS
 
@@ -117,3 +118,22 @@ def test_gradients_of_awkward_constructs_are_mapped(name: str, method: str) -> N
     plan = together(Sweep(model, inputs), method)
     if plan is not None:
         check(model, inputs, plan, BOUNDS.get(name, 1e-12))
+
+
+BY_FACTORY = "RETURNN Conformer"
+"""It grows by a factory only; its parameters are those of the new module."""
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("method", ["copy", "net2net"])
+@pytest.mark.parametrize("name", sorted({*FOREIGN} - {BY_FACTORY}))
+def test_gradients_of_models_of_other_libraries_are_mapped(name: str, method: str) -> None:
+    """In float64 throughout: many of their norms cast to float32."""
+    entry = FOREIGN[name]
+    model, inputs = entry.make()
+    gradients(model, inputs)  # some make a buffer in their first run
+    plan = together(Sweep(model, inputs, layouts=entry.layouts), method)
+    assert plan is not None
+    with float64():
+        check(model, inputs, plan)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from math import isclose
 from types import MappingProxyType
 from typing import Any
@@ -100,28 +100,16 @@ _ENOUGH = 4
 """Constraints ask what holds of each unit: with so many units, they say of a map what they say of it with others."""
 
 
-class Maps(dict[tuple[str, int, int], AxisMap]):
-    """Maps of axes by method, old and new size, each made once."""
-
-    def __missing__(self, key: tuple[str, int, int]) -> AxisMap:
-        name, old, new = key
-        self[key] = METHODS[name].make(old, new, "")
-        return self[key]
+@lru_cache(maxsize=64)
+def _tried(name: str, old: int, new: int) -> AxisMap:
+    """The map of a method: that of so many units is the same for all axes."""
+    return METHODS[name].make(old, new, "")
 
 
-_FEW = {
-    (name, _ENOUGH, new): METHODS[name].make(_ENOUGH, new, "")
-    for name in METHODS
-    for new in (2 * _ENOUGH, 2 * _ENOUGH + 1)
-}
-"""Those of so many units, which all axes have in common."""
-
-
-def admits(axis: Axis, maps: Maps | None = None) -> tuple[str, ...]:
+def admits(axis: Axis) -> tuple[str, ...]:
     """What the axis admits, in words; empty if it admits nothing."""
     if axis.locked or _unmade(axis):
         return ()
-    maps = Maps(_FEW) if maps is None else maps
     old = _tried_size(axis)
     sizes = {"any size": 2 * old + 1, f"multiples of {axis.size}": 2 * old}
     found: dict[str, list[str]] = {}
@@ -131,7 +119,7 @@ def admits(axis: Axis, maps: Maps | None = None) -> tuple[str, ...]:
                 continue
             if name in ("rms_pad", "std_pad") and not changes_floats(axis):  # no need of a scale
                 continue
-            if not any(refusals(axis, maps[name, old, size])):
+            if not any(refusals(axis, _tried(name, old, size))):
                 found.setdefault(words, []).append(name)
                 break
     return tuple(f"{words} ({', '.join(names)})" for words, names in found.items())
@@ -140,14 +128,13 @@ def admits(axis: Axis, maps: Maps | None = None) -> tuple[str, ...]:
 def annotate(table: AxisTable) -> AxisTable:
     """The table with `admits` filled in, and axes that admit no method locked with the reason."""
     admitted: dict[Any, tuple[str, ...]] = {}  # the layers of a model have axes alike, and trying maps takes time
-    maps = Maps(_FEW)
     axes = []
     for axis in table.axes:
         if not axis.locked:
             alike = _anywhere(axis)
             if alike not in admitted:
-                admitted[alike] = admits(axis, maps)
-            axis = _annotated(axis, admitted[alike], maps)
+                admitted[alike] = admits(axis)
+            axis = _annotated(axis, admitted[alike])
         axes.append(axis)
     return replace(table, axes=tuple(axes))
 
@@ -169,7 +156,7 @@ def _tried_size(axis: Axis) -> int:
     return axis.size if compared else _ENOUGH
 
 
-def _annotated(axis: Axis, admitted: tuple[str, ...], maps: Maps) -> Axis:
+def _annotated(axis: Axis, admitted: tuple[str, ...]) -> Axis:
     if admitted:
         return replace(axis, admits=admitted)
     if _unmade(axis):
@@ -178,7 +165,7 @@ def _annotated(axis: Axis, admitted: tuple[str, ...], maps: Maps) -> Axis:
     locks = {
         refusal.reason: Lock(refusal.reason, passage.where, refusal.next_step)
         for name in METHODS
-        for passage, refusal in refusals(axis, maps[name, old, 2 * old])
+        for passage, refusal in refusals(axis, _tried(name, old, 2 * old))
     }
     return replace(axis, locks=tuple(locks.values()))
 

@@ -6,11 +6,7 @@ use of it is a use of the size as a number.
 
 from __future__ import annotations
 
-import math
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import ModuleType
+from collections.abc import Callable
 from typing import Any
 
 Powers = tuple[tuple[Any, float], ...]
@@ -94,24 +90,3 @@ SizeFloat.__hash__ = float.__hash__  # type: ignore[method-assign]
 
 def _times(powers: Powers, by: float) -> Powers:
     return tuple((origin, power * by) for origin, power in powers)
-
-
-@contextmanager
-def followed_square_roots(root: Callable[[Any], Any]) -> Iterator[None]:
-    """Inside, `math.sqrt` gives what `root` gives, unless that is None; also where it was imported by its name."""
-    own = math.sqrt
-    # modules of other types may be ones that are loaded when they are asked for anything
-    plain_modules = [m for m in sys.modules.copy().values() if type(m) is ModuleType]
-    holders = [m.__dict__ for m in plain_modules if "sqrt" in m.__dict__ and m.__dict__["sqrt"] is own]
-
-    def sqrt(value: Any, /) -> Any:
-        found = root(value)
-        return own(value) if found is None else found
-
-    for names in holders:
-        names["sqrt"] = sqrt
-    try:
-        yield
-    finally:
-        for names in holders:
-            names["sqrt"] = own

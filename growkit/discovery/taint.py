@@ -17,7 +17,8 @@ from typing import Any, Protocol
 from torch import nn
 
 from growkit.axes.node import Node
-from growkit.discovery.size_floats import Powers, SizeFloat, followed_square_roots, size_float
+from growkit.discovery.size_floats import Powers, SizeFloat, size_float
+from growkit.discovery.square_roots import followed_square_roots
 from growkit.nn.places import change_ints
 
 

@@ -1,15 +1,11 @@
 """Floats that were computed from sizes: constants times powers."""
 
-import math
-import sys
 from collections.abc import Callable
-from math import sqrt
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from growkit.discovery.size_floats import Powers, SizeFloat, followed_square_roots, plain, size_float
+from growkit.discovery.size_floats import Powers, SizeFloat, plain, size_float
 
 
 def made() -> tuple[SizeFloat, list[Powers]]:
@@ -48,21 +44,3 @@ def test_all_else_is_a_use_as_a_number(compute: Callable[[Any], Any]) -> None:
     assert type(found) in (float, int, bool)
     assert found == compute(4.0)
     assert lost == [(("d", 1.0),)]
-
-
-def test_square_roots_are_followed_inside_only() -> None:
-    own = math.sqrt
-    with followed_square_roots(lambda x: "root" if x == 9 else None):
-        assert (math.sqrt(9), math.sqrt(4)) == ("root", 2.0)
-        assert sqrt(9) == "root", "by the name of this module"
-    assert math.sqrt is sqrt is own
-
-
-def test_modules_that_are_loaded_when_they_are_asked_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Lazy(ModuleType):
-        def __getattribute__(self, name: str) -> Any:
-            raise AssertionError(name)
-
-    monkeypatch.setitem(sys.modules, "lazy", Lazy("lazy"))
-    with followed_square_roots(lambda x: None):
-        assert math.sqrt(4) == 2.0

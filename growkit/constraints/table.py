@@ -111,7 +111,11 @@ def admits(axis: Axis) -> tuple[str, ...]:
     if axis.locked or _unmade(axis):
         return ()
     old = _tried_size(axis)
-    sizes = {"any size": 2 * old + 1, f"multiples of {axis.size}": 2 * old}
+    most = min(
+        (int(p.kind.removeprefix("at_most:")) for p in axis.passages if p.kind.startswith("at_most:")), default=0
+    )
+    bounded = {f"up to {most} units": most} if axis.size < most < 2 * old else {}
+    sizes = bounded or {"any size": 2 * old + 1, f"multiples of {axis.size}": 2 * old}
     found: dict[str, list[str]] = {}
     for name in METHODS:
         for words, size in sizes.items():

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from growkit.axes.node import Dim, Irreconcilable
 from growkit.discovery.attention_readers import attention, multi_head_attention
@@ -208,6 +208,17 @@ def _repeat(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) 
             yield count, run.tracer.axes.split_dim(dim, plain(as_int(count)))[0]
 
 
+def _lstm(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Pairs:
+    """Torch takes a projection for one only where it has fewer units than the state."""
+    module = run.tracer.module
+    if isinstance(module, nn.LSTM) and module.proj_size:
+        most = plain(module.hidden_size) - 1
+        run.tracer.axes.note(
+            run.dims(module.get_parameter("weight_hr_l0"))[0], f"at_most:{most}", run.tracer.where("lstm")
+        )
+    return ()
+
+
 def _pad(run: Run, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Iterator[tuple[int, Dim]]:
     """No unit is put to an axis by numbers that stay zero: what the axes do by others, is not known."""
     for amount in args[1] if len(args) > 1 else kwargs["pad"]:
@@ -246,6 +257,7 @@ READERS: dict[str, Reader] = {
     "repeat_interleave": _repeat_interleave,
     **dict.fromkeys(("repeat", "tile"), _repeat),
     "arange": _arange,
+    "lstm": _lstm,
     "pad": _pad,
     "scaled_dot_product_attention": attention,
     "multi_head_attention_forward": multi_head_attention,

@@ -13,6 +13,8 @@ from torch.nn import functional as F
 from growkit.axes.patterns import show
 from growkit.axes.table import AxisTable
 from growkit.discovery.discover import discover
+from growkit.errors import SizeError
+from growkit.growth.planning import make_plan
 from tests.discovery.models import Small, X, reasons, weight
 
 
@@ -136,3 +138,13 @@ def test_pieces_of_what_is_given_by_name_are_equally_large() -> None:
     parts = {"a": nn.Linear(5, 8), "b": nn.Linear(4, 2)}
     table = discover(Small(lambda m, x: m.b(torch.chunk(input=m.a(x), chunks=2, dim=-1)[0]), **parts), X)
     assert str(table.layouts["a.bias"]) == "[a.weight[0].0|a.weight[0].1]:produces"
+
+
+def test_a_projection_has_fewer_units_than_the_state() -> None:
+    """Of 5 units, it may have 4."""
+    model = Small(lambda m, x: m.b(m.net(x)[0]), net=nn.LSTM(5, 5, proj_size=2, batch_first=True), b=nn.Linear(2, 2))
+    table = discover(model, X)
+    make_plan(table, {"net.weight_hr_l0[0]": 4})
+    with pytest.raises(SizeError, match="net"):
+        make_plan(table, {"net.weight_hr_l0[0]": 5})
+    make_plan(table, {"net.weight_hr_l0[1]": 9})

@@ -26,7 +26,7 @@ def chain(s: Sizes, run: Any, out: int, **parts: Any) -> tuple[nn.Module, Tensor
 
 @construct("a branch on the width", refused={"enter.weight[0]": "takes another branch"})
 def _(s: Sizes) -> tuple[nn.Module, Tensor]:
-    return chain(s, lambda m, h: torch.tanh(h) if h.shape[-1] > s.a else torch.relu(h), s.a)
+    return chain(s, lambda m, h: torch.tanh(h) if h.shape[-1] >= s.a + 1 else torch.relu(h), s.a)
 
 
 @construct("a branch on the length of the data", "enter.weight[0]")

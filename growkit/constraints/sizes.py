@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from growkit.constraints.constraint import Constraint, Refusal
 from growkit.maps.axis_map import AxisMap
@@ -28,6 +28,12 @@ def other_than(size: str) -> Constraint:
         return Refusal(f"at {size} units the forward pass takes another branch", f"other sizes than {size}")
 
     return refuse
+
+
+def largest(kinds: Iterable[str]) -> int | None:
+    """The number of units that passages of these kinds admit at most; None if they set no bound."""
+    bounds = [int(kind.removeprefix("at_most:")) for kind in kinds if kind.startswith("at_most:")]
+    return min(bounds, default=None)
 
 
 FAMILIES: dict[str, Callable[[str], Constraint]] = {"at_most": at_most, "other_than": other_than}

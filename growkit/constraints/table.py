@@ -111,14 +111,13 @@ def admits(axis: Axis) -> tuple[str, ...]:
     if axis.locked or _unmade(axis):
         return ()
     old = _tried_size(axis)
-    most = min(
-        (int(p.kind.removeprefix("at_most:")) for p in axis.passages if p.kind.startswith("at_most:")), default=0
-    )
-    bounded = {f"up to {most} units": most} if axis.size < most < 2 * old else {}
-    sizes = bounded or {"any size": 2 * old + 1, f"multiples of {axis.size}": 2 * old}
+    most = sizes.largest(passage.kind for passage in axis.passages)
+    tried = {"any size": 2 * old + 1, f"multiples of {axis.size}": 2 * old}
+    if most is not None and axis.size < most < 2 * old:
+        tried = {f"up to {most} units": most}
     found: dict[str, list[str]] = {}
     for name in METHODS:
-        for words, size in sizes.items():
+        for words, size in tried.items():
             if name in ("mean_pad", "std_pad") and size % old == 0:  # nothing but copies
                 continue
             if name in ("rms_pad", "std_pad") and not changes_floats(axis):  # no need of a scale

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from growkit.constraints.sizes import largest
 from growkit.constraints.table import constraint_of
 from growkit.maps.methods.table import METHODS
 
@@ -24,3 +25,8 @@ def test_the_refusal_says_what_would_do() -> None:
         "beyond 6 units the forward pass takes another branch",
         "at most 6 units",
     )
+
+
+def test_the_tightest_bound_counts() -> None:
+    assert largest(["gate", "at_most:9", "other_than:3", "at_most:7"]) == 7
+    assert largest(["gate", "other_than:3"]) is None

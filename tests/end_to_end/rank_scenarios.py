@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import sys
 from collections.abc import Callable, Mapping
@@ -157,6 +158,8 @@ def main(scenario: str, rank: str, store: str, out: str, *names: str) -> None:
     torch.set_num_threads(1)
     result = SCENARIOS[scenario](int(rank), *names)
     Path(out).write_text(json.dumps(result))
+    # errors hold their frames in circles, and with them wrappers whose threads may not outlive the interpreter
+    gc.collect()
     distributed.destroy_process_group()
 
 

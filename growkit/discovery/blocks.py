@@ -42,7 +42,7 @@ class Flow:
         self._addresses: dict[int, int] = {}
         self._entered: list[int] = []
         self._runs: dict[str, list[_Run]] = {}
-        self._tensors: dict[int, Tensor] = {}
+        self.tensors: dict[int, Tensor] = {}
         """What ops and modules were given and gave, so that no id is used twice."""
 
     def op(self, call: Call, inputs: Iterable[Tensor], outputs: Iterable[Tensor], written: Iterable[Tensor]) -> None:
@@ -51,7 +51,7 @@ class Flow:
         arguments = {name: self._with_values(argument) for name, argument in call.arguments.items()}
         self.ops.append(Op(call.op, call.where, arguments, tuple(map(id, made))))
         for tensor in (*made, *(x for x in inputs if id(x) not in self._addresses)):
-            self._tensors[id(tensor)] = tensor
+            self.tensors[id(tensor)] = tensor
             address = self._addresses[id(tensor)] = tensor.untyped_storage().data_ptr()
             self._sharing[address].add(id(tensor))
         changed = {id(tensor) for tensor in made}
@@ -73,7 +73,7 @@ class Flow:
         """Notes the end of the call of a module."""
         start, returned, tensors = self._entered.pop(), tensors_in(result), tensors_in(inputs)
         given = tuple(self._value(tensor, start) for tensor in tensors)
-        self._tensors |= {id(tensor): tensor for tensor in (*tensors, *returned)}
+        self.tensors |= {id(tensor): tensor for tensor in (*tensors, *returned)}
         self._runs.setdefault(path, []).append(_Run(start, given, self._with_values(returned[0]) if returned else None))
 
     def blocks(self, model: nn.Module, axes_of: Callable[[Tensor], tuple[str, ...]]) -> Iterator[Block]:
@@ -98,7 +98,7 @@ class Flow:
                 residual, tail, summed = self._ending(path, identity, result)
                 silenced, obstacle = self._silenced(identity, summed, before) if residual else ({}, "")
                 ordered = {name: silenced[name] for name in own.values() if name in silenced}
-                axes = axes_of(self._tensors[result.tensor])
+                axes = axes_of(self.tensors[result.tensor])
                 yield Block(container, index, axes, residual, tail, ordered, obstacle)
                 before = result
 
@@ -145,7 +145,7 @@ class Flow:
         return [self._with_values(x) for x in argument] if type(argument) in (list, tuple) else argument
 
     def _shown(self, tensor_id: int) -> tuple[torch.dtype, torch.Size]:
-        tensor = self._tensors[tensor_id]
+        tensor = self.tensors[tensor_id]
         return tensor.dtype, tensor.shape
 
     def _value(self, tensor: Tensor, before: int) -> Value:

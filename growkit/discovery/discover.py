@@ -28,6 +28,7 @@ from growkit.discovery.scaling import Scaling
 from growkit.discovery.sizes import SizeWatch
 from growkit.discovery.summary import build_axes, layouts_by_serial, lock_doubtful
 from growkit.discovery.taint import Attribute, HashableSizeInt, SizeInt, tainted
+from growkit.discovery.tied import separate
 from growkit.discovery.trace import Tracer
 from growkit.discovery.untouched import untouched, unwrap
 from growkit.discovery.uses import Uses
@@ -85,7 +86,8 @@ def discover(
     uses.equal += tracer.stacks.settle(axes, declared_products(tracer, layouts))
     settle(axes)
     tracer.derived.hand_back(axes)
-    tracer.scales.separate(axes, tracer.held)
+    graph = tracer.graph()
+    beside_tied = separate(graph, tracer.nature, tracer.held)
     labels = declare(tracer, layouts)
     numbers = Numbers(axes, uses, values)
     read = numbers.numbers()
@@ -94,17 +96,17 @@ def discover(
     lock_doubtful(model, tracer, vouched)
 
     factors = {key: numbers.factors(*found) for key, found in tracer.numbers.found.items()}
-    scaling = Scaling(tracer.graph(), tracer.floats, factors)
+    scaling = Scaling(graph, tracer.floats, factors)
     rename_passages(axes, scaling.resolved)
-    note_averages(scaling.graph)
-    shifts = shifted_parameters(scaling.graph, axes)
+    note_averages(graph)
+    shifts = shifted_parameters(graph, axes)
     settle(axes)
     by_serial = layouts_by_serial(tracer, vouched)
     label_of = {axes.root(node).serial: label for label, node in labels.items()}
     found, names = build_axes(tracer, by_serial, label_of)
     places = places_of(axes, tracer.held)
-    corrected, silent = corrections(scaling, places, tracer.scales.silent)
-    lengths = length_corrections(scaling.graph, tracer.derived.normed, places)
+    corrected, silent = corrections(scaling, places, beside_tied)
+    lengths = length_corrections(graph, tracer.derived.normed, places)
     serials = {name: int(serial) for serial, name in names.items()}
     found = [
         replace(

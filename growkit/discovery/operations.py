@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,14 +22,20 @@ class Op:
     where: str
     arguments: Mapping[str, Any]
     results: tuple[int, ...]
+    _values: tuple[Value, ...] | None = None
 
-    def values(self) -> Iterator[Value]:
+    def values(self) -> tuple[Value, ...]:
         """Its tensors, also those inside lists."""
-        for argument in self.arguments.values():
-            if isinstance(argument, Value):
-                yield argument
-            elif isinstance(argument, list | tuple):
-                yield from (x for x in argument if isinstance(x, Value))
+        if self._values is None:
+            found = []
+            for argument in self.arguments.values():
+                kind = type(argument)
+                if kind is Value:
+                    found.append(argument)
+                elif kind is list or kind is tuple:
+                    found += [x for x in argument if type(x) is Value]
+            self._values = tuple(found)
+        return self._values
 
 
 def shift_of(op: Op) -> tuple[Value, float] | None:

@@ -12,16 +12,16 @@ Source: Shen et al. 2022, Staged Training (arXiv 2203.06211), section 3.1: the l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-
-from torch import Tensor
+from math import prod
 
 from growkit.axes.expressions import Role
 from growkit.axes.node import Dim, Node
 from growkit.axes.reading import leaf_nodes
-from growkit.axes.union_find import Axes
-from growkit.discovery.call import Call, Nature
+from growkit.discovery.call import Nature
+from growkit.discovery.graph import Graph
+from growkit.discovery.operations import Op, Value, shift_of
 
 _SAME = frozenset(
     (
@@ -49,10 +49,32 @@ class _Written:
     before: int | None
 
 
-class Scales:
+def separate(graph: Graph, nature: Callable[[int], Nature], held: Mapping[str, list[Dim]]) -> list[Node]:
+    """Gives tied tensors one role, and what scales their reading the other, where that is possible.
+
+    `nature`: what a tensor depends on; `held`: the dims of parameters and buffers. Gives the occurrences beside a tied
+    tensor in which new units of the axis are zero: they would add to what it reads.
+    """
+    leaves = (leaf for dims in held.values() for dim in dims for leaf in leaf_nodes(graph.axes, dim[0]))
+    tied = [leaf for leaf in leaves if leaf.roles.keys() == {Role.PRODUCES, Role.CONSUMES}]
+    found = _Scales(graph, nature) if tied else None
+    silent = []
+    for leaf in tied:
+        scales = found.of(leaf) if found else []
+        if scales:
+            leaf.roles = {Role.PRODUCES: None}
+        for scale in scales:
+            gain = Role.GAIN in scale.roles
+            scale.roles = {Role.READOUT if gain else Role.CONSUMES: None}
+            silent += [] if gain else [scale]
+    return silent
+
+
+class _Scales:
     """Which parameters scale an activation, and what else reads it."""
 
-    def __init__(self) -> None:
+    def __init__(self, graph: Graph, nature: Callable[[int], Nature]) -> None:
+        self._graph, self._nature = graph, nature
         self._same: dict[int, int] = {}
         self._shifted: dict[int, list[Dim]] = {}
         """Parameters with a number added, and the dims of the parameter."""
@@ -60,49 +82,34 @@ class Scales:
         self._written: dict[int, _Written] = {}
         self._contracted: list[tuple[Dim, int]] = []
         """Dims of parameters, and the activation that each was contracted with."""
-        self.silent: list[Node] = []
-        """Occurrences beside a tied tensor in which new units of the axis are zero."""
+        for op in graph.ops:
+            if op.values():
+                self._note(op)
+        for output in graph.outputs:
+            self._readers[self._origin(output)] += 1
 
-    def op(self, call: Call, inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> None:
-        """Notes one op."""
-        given, made = list(inputs), list(outputs)
-        if call.op in _SAME and len(made) == 1 and made[0] is not given[0]:
-            self._same[id(made[0])] = self._origin(given[0])
-            if made[0].shape == given[0].shape and id(given[0]) in self._shifted:
-                self._shifted[id(made[0])] = self._shifted[id(given[0])]
-            return
-        if _adds_a_number(call) and call.known(given[0]).nature is Nature.WEIGHT and made[0] is not given[0]:
-            self._same[id(made[0])] = self._origin(given[0])  # what scales it scales the sum: see `shifted_parameters`
-            self._shifted[id(made[0])] = call.known(given[0]).dims
-            return
-        results = set(map(id, made))
-        for tensor in given:
-            self._readers[self._origin(tensor)] += 2 if id(tensor) in results else 1
-        if made:
-            written = self._contraction(call) if call.op in _PRODUCTS else self._scaling(call)
+    def _note(self, op: Op) -> None:
+        first, made = op.values()[0], op.results[0] if op.results else None
+        if made is not None and made != first.tensor:
+            if op.name in _SAME and len(op.results) == 1:
+                self._same[made] = self._origin(first)
+                if first.tensor in self._shifted and self._sizes(made) == self._sizes(first.tensor):
+                    self._shifted[made] = self._shifted[first.tensor]
+                return
+            if shift_of(op) and self._nature(first.tensor) is Nature.WEIGHT:
+                self._same[made] = self._origin(first)  # what scales it scales the sum: see `shifted_parameters`
+                self._shifted[made] = self._dims(first.tensor)
+                return
+        for value in op.values():
+            self._readers[self._origin(value)] += 2 if value.tensor in op.results else 1
+        if made is not None:
+            written = self._contraction(op) if op.name in _PRODUCTS else self._scaling(op)
             if written is not None:
-                self._written[id(made[0])] = written
+                self._written[made] = written
 
-    def output(self, tensor: Tensor) -> None:
-        """Notes a result of the model."""
-        self._readers[self._origin(tensor)] += 1
-
-    def separate(self, axes: Axes, held: Mapping[str, list[Dim]]) -> None:
-        """Gives tied tensors one role, and what scales their reading the other, where that is possible."""
-        for dims in held.values():
-            for leaf in (leaf for dim in dims for leaf in leaf_nodes(axes, dim[0])):
-                if set(leaf.roles) == {Role.PRODUCES, Role.CONSUMES}:
-                    scales = self._scales_of(axes, leaf)
-                    if scales:
-                        leaf.roles = {Role.PRODUCES: None}
-                        for scale in scales:
-                            gain = Role.GAIN in scale.roles
-                            scale.roles = {Role.READOUT if gain else Role.CONSUMES: None}
-                            if not gain:  # it would add to what the tied tensor reads
-                                self.silent.append(scale)
-
-    def _scales_of(self, axes: Axes, tied: Node) -> list[Node]:
-        """What scales everything that the tied tensor reads; empty if something else reads it, or nothing scales it."""
+    def of(self, tied: Node) -> list[Node]:
+        """What scales everything that a tied tensor reads; empty if something else reads it, or nothing scales it."""
+        axes = self._graph.axes
         found: list[Node] = []
         for dim, activation in self._contracted:
             if any(tied is leaf for node in dim for leaf in leaf_nodes(axes, node)):
@@ -126,49 +133,49 @@ class Scales:
             yield from written.parameters
             activation = written.before
 
-    def _origin(self, tensor: Tensor) -> int:
-        return self._same.get(id(tensor), id(tensor))
+    def _dims(self, tensor: int) -> list[Dim]:
+        known = self._graph.known(tensor)
+        return known.dims if known else []
 
-    def _parameter(self, call: Call, tensor: Tensor) -> tuple[int, tuple[Dim, ...]]:
-        return self._origin(tensor), tuple(self._shifted.get(id(tensor)) or call.known(tensor).dims)
+    def _sizes(self, tensor: int) -> list[int]:
+        return [prod(node.size for node in dim) for dim in self._dims(tensor)]
 
-    def _scaling(self, call: Call) -> _Written | None:
-        arguments = call.arguments
-        if "norm" in call.op and isinstance(arguments.get("weight"), Tensor):
-            held = [x for x in (arguments["weight"], arguments.get("bias")) if isinstance(x, Tensor)]
-            return _Written(tuple(self._parameter(call, x) for x in held), None)
-        if call.op not in ("add", "mul"):
+    def _origin(self, value: Value) -> int:
+        return self._same.get(value.tensor, value.tensor)
+
+    def _parameter(self, value: Value) -> tuple[int, tuple[Dim, ...]]:
+        return self._origin(value), tuple(self._shifted.get(value.tensor) or self._dims(value.tensor))
+
+    def _scaling(self, op: Op) -> _Written | None:
+        arguments = op.arguments
+        if "norm" in op.name and isinstance(arguments.get("weight"), Value):
+            held = [x for x in (arguments["weight"], arguments.get("bias")) if isinstance(x, Value)]
+            return _Written(tuple(map(self._parameter, held)), None)
+        if op.name not in ("add", "mul"):
             return None
-        operands = [x for x in (arguments["self"], arguments["other"]) if isinstance(x, Tensor)]
-        active = [x for x in operands if call.known(x).nature is Nature.ACTIVATION]
-        weights = [x for x in operands if call.known(x).nature is Nature.WEIGHT]
+        operands = [x for x in (arguments["self"], arguments["other"]) if isinstance(x, Value)]
+        active = [x for x in operands if self._nature(x.tensor) is Nature.ACTIVATION]
+        weights = [x for x in operands if self._nature(x.tensor) is Nature.WEIGHT]
         if len(active) != 1 or len(active) + len(weights) != len(operands):
             return None
         if not weights:  # a number: a factor changes nothing here, a term does
-            return _Written((), self._origin(active[0])) if call.op == "mul" else None
-        before = None if call.op == "mul" else self._origin(active[0])
-        return _Written((self._parameter(call, weights[0]),), before)
+            return _Written((), self._origin(active[0])) if op.name == "mul" else None
+        before = None if op.name == "mul" else self._origin(active[0])
+        return _Written((self._parameter(weights[0]),), before)
 
-    def _contraction(self, call: Call) -> _Written | None:
-        left, right = (call[name] for name in _PRODUCTS[call.op])
-        a, b = call.known(left), call.known(right)
-        if {a.nature, b.nature} != {Nature.WEIGHT, Nature.ACTIVATION}:
+    def _contraction(self, op: Op) -> _Written | None:
+        left, right = (op.arguments[name] for name in _PRODUCTS[op.name])
+        if {self._nature(left.tensor), self._nature(right.tensor)} != {Nature.WEIGHT, Nature.ACTIVATION}:
             return None
-        if a.nature is Nature.WEIGHT:
-            weight, read, made, activation = left, a.dims[-1], a.dims[-2], right
+        if self._nature(left.tensor) is Nature.WEIGHT:
+            weight, activation, (made, read) = left, right, self._dims(left.tensor)[-2:]
         else:
-            weight, read, made, activation = right, b.dims[-2], b.dims[-1], left
+            weight, activation, (read, made) = right, left, self._dims(right.tensor)[-2:]
         self._contracted.append((read, self._origin(activation)))
         parameters: list[tuple[int, tuple[Dim, ...]]] = [(self._origin(weight), (made,))]
-        bias = call["self"] if call.op in ("addmm", "baddbmm") else None
-        if bias is not None:
-            if call.known(bias).nature is not Nature.WEIGHT:
+        if op.name in ("addmm", "baddbmm"):
+            bias = op.arguments["self"]
+            if self._nature(bias.tensor) is not Nature.WEIGHT:
                 return None
-            parameters.append(self._parameter(call, bias))
+            parameters.append(self._parameter(bias))
         return _Written(tuple(parameters), None)
-
-
-def _adds_a_number(call: Call) -> bool:
-    if call.op != "add" or call.arguments.get("alpha", 1) != 1:
-        return False
-    return isinstance(call["self"], Tensor) and isinstance(call["other"], int | float)

@@ -27,7 +27,6 @@ from growkit.discovery.graph import Graph
 from growkit.discovery.rule_table import WHOLE, rule_of
 from growkit.discovery.stacks import Stacks
 from growkit.discovery.taint import plain
-from growkit.discovery.tied import Scales
 from growkit.nn.contents import qualified_name
 
 _BUFFER = "register the tensor as a buffer, or clear it if it is a cache"
@@ -63,7 +62,7 @@ class Tracer(TorchDispatchMode):
         self.cuts: list[tuple[Dim, int]] = []
         """Pieces of axes that were taken out since the last call of a torch function ended."""
         self.warnings: dict[str, None] = {}
-        self.flow, self.scales, self.derived, self.floats, self.stacks = Flow(), Scales(), Derived(), Floats(), Stacks()
+        self.flow, self.derived, self.floats, self.stacks = Flow(), Derived(), Floats(), Stacks()
         self.numbers = GivenNumbers()
         self._known: dict[int, Known] = {}
         self._alive: list[Tensor] = []
@@ -151,7 +150,6 @@ class Tracer(TorchDispatchMode):
 
     def leave_output(self, tensor: Tensor) -> None:
         """Says that a tensor is a result of the model."""
-        self.scales.output(tensor)
         self.flow.output(tensor)
         known = self._known.get(id(tensor))
         for dim in known.dims if known else ():
@@ -229,6 +227,10 @@ class Tracer(TorchDispatchMode):
         """The dims of a tensor."""
         return self.known(tensor).dims
 
+    def nature(self, tensor: int) -> Nature:
+        """What a tensor of the run depends on, as `known` says of it."""
+        return self.known(self.flow.tensors[tensor]).nature
+
     def graph(self) -> Graph:
         """The run as a graph."""
         return Graph(self.axes, self.flow.ops, self._known.get, self._names, self.flow.outputs)
@@ -268,8 +270,6 @@ class Tracer(TorchDispatchMode):
         number = len(self.flow.ops) - 1
         self.floats.op(number, arguments.values())
         self.numbers.op(number, arguments, where, self.dims)
-        if inputs:
-            self.scales.op(call, inputs, outputs)
         rule: Callable[[Call], Any] | None = rule_of(func)
         try:
             if rule is None and inputs:

@@ -50,6 +50,6 @@ DISCOVERY: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
         "one of two neighbours scaled alone": ("(self._leaves_others and touched & {", "(False and touched & {"),
     },
     ("discovery/discover.py", "discovery/test_tied.py"): {
-        "tied table grown as if read once": ("    tracer.scales.separate(axes, tracer.held)", ""),
+        "tied table grown as if read once": ("separate(graph, tracer.nature, tracer.held)", "[]"),
     },
 }

@@ -19,6 +19,7 @@ from torch.nn.modules import module as module_hooks
 
 from growkit.axes.axis import Block, Count, Index
 from growkit.discovery.inputs import CallModel, run_model
+from growkit.discovery.per_block import ListsPerBlock
 from growkit.discovery.untouched import untouched
 from growkit.errors import InputsError, LayoutError
 
@@ -89,8 +90,9 @@ def tried_counts(
     numeric: Collection[str],
     before: Sequence[str],
     holders: Collection[tuple[str, Any]],
+    lists: ListsPerBlock,
 ) -> Iterator[Count]:
-    """Every other int, in a module around a container of residual blocks, that equals their number.
+    """Every other int, in a module around a container of residual blocks, that equals their number, and `lists`.
 
     `known`: paths of ints that need no try; `numeric`: of those that the run used as sizes or numbers; `before`: paths
     of modules in the order of their calls in the run; `holders`: see `holders_of`. Also ints of plain objects that such
@@ -108,9 +110,17 @@ def tried_counts(
     places = list({place.key: place for found in around.values() for _, place in found}.values())
     after: dict[tuple[int, str], list[str] | None] = {}
     names = [_names_in_code(model.get_submodule(path)) for path in dict.fromkeys(chain(*map(_above, around)))]
-    waiting = [[p for p in places if any(p.names <= found for found in names) is read] for read in (True, False)]
+    read, unread = ([p for p in places if any(p.names <= found for found in names) is r] for r in (True, False))
+    for together in (unread, []) if lists.unknown else ():
+        with lists.watched():
+            called = _called(model, inputs, call, together, holders)
+        if called == before:  # what was changed changes nothing: the lists are read as ever
+            after |= {place.key: called for place in together}
+            break
+        lists.forget()
+    waiting = [read, unread]
     while waiting:
-        together = waiting.pop()
+        together = [place for place in waiting.pop() if place.key not in after]
         if not together:
             continue
         called = _called(model, inputs, call, together, holders)
@@ -127,6 +137,7 @@ def tried_counts(
             called = after[place.key]
             counts = called == without and path not in numeric
             yield Count(path, length, container, "unused" if called == before else "count" if counts else "unclear")
+    yield from lists.found()
 
 
 @dataclass(frozen=True)

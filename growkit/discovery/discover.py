@@ -23,7 +23,7 @@ from growkit.discovery.counts import declared_counts, declared_indices, tried_co
 from growkit.discovery.declared import declare, declared_products, open_locks
 from growkit.discovery.inputs import CallModel, run_model, tensors_in
 from growkit.discovery.numbers import Numbers, also_of_others, attributes_in
-from growkit.discovery.per_block import indices_of, lists_per_block
+from growkit.discovery.per_block import ListsPerBlock, indices_of
 from growkit.discovery.scaling import Scaling
 from growkit.discovery.sizes import SizeWatch
 from growkit.discovery.summary import build_axes, layouts_by_serial, lock_doubtful
@@ -149,6 +149,7 @@ def discover(
     sized = {number.path for number in all_numbers} | {count.path for count in declared}
     origins = [*uses.origins(), *(origin for powers, _ in tracer.numbers.found.values() for origin, _ in powers)]
     used = {a.path for origin in origins for a in attributes_in(origin)}
+    lists = ListsPerBlock(model, blocks, holders)
     return annotate(
         replace(
             table,
@@ -157,8 +158,7 @@ def discover(
             blocks=blocks,
             counts=(
                 *declared,
-                *tried_counts(model, example_inputs, call, blocks, sized, used, tracer.entered, holders),
-                *lists_per_block(model, example_inputs, call, blocks, holders),
+                *tried_counts(model, example_inputs, call, blocks, sized, used, tracer.entered, holders, lists),
             ),
             indices=tuple(dict.fromkeys([*declared_indices(model, blocks), *indices_of(model, blocks, sized)])),
         )

@@ -4,76 +4,82 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-import torch
 from torch import nn
 
 from growkit.axes.axis import Block, Count, Index
-from growkit.discovery.inputs import CallModel, run_model
-from growkit.discovery.untouched import untouched
-from growkit.errors import InputsError
 
 _NUMBERED = re.compile(r"idx|index|number|(layer|block|depth)(_?(id|no|num|nr))?$")
 """Names of ints that number blocks, where there are so few that others could be 0 and 1."""
 _FEW = 2
 
 
-def lists_per_block(
-    model: nn.Module,
-    inputs: Any,
-    call: CallModel | None,
-    blocks: Collection[Block],
-    holders: Collection[tuple[str, Any]],
-) -> Iterator[Count]:
-    """The lists and tuples of which the run takes one entry for each block of a container.
+class ListsPerBlock:
+    """Finds the lists and tuples of which a run takes one entry for each block of a container.
 
-    Found by one more run that notes what is taken out of those that have the length: entry i between the end of block
-    i - 1 and that of block i, for each i, and no other meanwhile. `holders`: see `holders_of`.
+    What is taken, out of those that have the length, is noted in a run that is watched: entry i between the end of
+    block i - 1 and that of block i, for each i, and no other meanwhile. `holders`: see `holders_of`.
     """
-    containers = _containers(blocks)
-    if not containers:
-        return
-    places = [
-        (path, store, name, value)
-        for path, store in _stores(model, holders)
-        for name, value in store.items()
-        if type(value) in (list, tuple) and len(value) in containers.values()
-    ]
-    if not places:
-        return
-    now = dict.fromkeys(containers, 0)  # 2 i before block i, and 2 i + 1 inside
-    taken: dict[int, list[tuple[int, dict[str, int]]]] = {id(value): [] for _, _, _, value in places}
 
-    def note(key: int, number: int) -> None:
-        taken[key].append((number, dict(now)))
+    def __init__(self, model: nn.Module, blocks: Collection[Block], holders: Collection[tuple[str, Any]]):
+        self._model, self._containers = model, _containers(blocks)
+        lengths = {*self._containers.values()}
+        self._places = [
+            (path, store, name, value)
+            for path, store in (_stores(model, holders) if lengths else ())
+            for name, value in store.items()
+            if type(value) in (list, tuple) and len(value) in lengths
+        ]
+        self._taken: dict[int, list[tuple[int, dict[str, int]]]] | None = None
 
-    def pass_(container: str, time: int, *_: Any) -> None:
-        now[container] = time
+    @property
+    def unknown(self) -> bool:
+        """Whether there are lists for which a run must be watched."""
+        return bool(self._places) and self._taken is None
 
-    with untouched(model, holders=holders), torch.no_grad():
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Notes what the run inside takes."""
+        now = dict.fromkeys(self._containers, 0)  # 2 i before block i, and 2 i + 1 inside
+        taken: dict[int, list[tuple[int, dict[str, int]]]] = {id(value): [] for *_, value in self._places}
+        self._taken = taken
+
+        def note(key: int, number: int) -> None:
+            taken[key].append((number, dict(now)))
+
+        def pass_(container: str, time: int, *_: Any) -> None:
+            now[container] = time
+
         hooks = []
-        for container in containers:
-            for number, block in enumerate(model.get_submodule(container).children()):
+        for container in self._containers:
+            for number, block in enumerate(self._model.get_submodule(container).children()):
                 hooks.append(block.register_forward_pre_hook(partial(pass_, container, 2 * number + 1)))
                 hooks.append(block.register_forward_hook(partial(pass_, container, 2 * number + 2)))
         try:
-            for _, store, name, value in places:
+            for _, store, name, value in self._places:
                 kind = _WatchedList if type(value) is list else _WatchedTuple
                 store[name] = kind.of(value, range(len(value)), partial(note, id(value)))
-            run_model(model, inputs, call)
-        except InputsError:
-            return
+            yield
         finally:
-            for _, store, name, value in places:
+            for _, store, name, value in self._places:
                 store[name] = value
             for hook in hooks:
                 hook.remove()
-    for path, _, name, value in places:
-        for container, length in containers.items():
-            if length == len(value) and _one_each(length, [(n, at[container]) for n, at in taken[id(value)]]):
-                yield Count(f"{path}.{name}" if path else name, length, container, "list")
+
+    def forget(self) -> None:
+        """Says that the run that was watched is not what the model does."""
+        self._taken = None
+
+    def found(self) -> Iterator[Count]:
+        """The lists, by the run that was watched."""
+        for path, _, name, value in self._places:
+            for container, length in self._containers.items():
+                taken = [(n, at[container]) for n, at in (self._taken or {}).get(id(value), ())]
+                if length == len(value) and _one_each(length, taken):
+                    yield Count(f"{path}.{name}" if path else name, length, container, "list")
 
 
 def indices_of(model: nn.Module, blocks: Collection[Block], known: Collection[str]) -> Iterator[Index]:

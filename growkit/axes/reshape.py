@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from growkit.axes.axis import Lock
 from growkit.axes.node import Dim, Irreconcilable
@@ -18,10 +17,12 @@ def reshape(axes: Axes, dims: Sequence[Dim], old: Sequence[int], new: Sequence[i
     result: list[Dim] = []
     for ours, theirs in _groups(old, new):
         factors = [node for i in ours for node in dims[i] if node.size != 1]
-        if len(ours) == len(theirs) == 1:
+        if len(ours) == len(theirs) == 1 and old[ours[0]] == new[theirs[0]]:
             result.append(list(dims[ours[0]]))
             continue
         try:
+            if 0 in old:
+                raise Irreconcilable("it has no entries; pass inputs of which each part of the model gets some")
             made = []
             rest = factors
             for j in theirs:
@@ -43,15 +44,18 @@ def _groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], lis
     groups = []
     i = j = 0
     while i < len(old) or j < len(new):
-        ours, theirs = [i] if i < len(old) else [], [j] if j < len(new) else []
-        i, j = i + len(ours), j + len(theirs)
-        while (p := prod(old[k] for k in ours)) != (q := prod(new[k] for k in theirs)):
+        ours, theirs, p, q = [], [], 1, 1
+        if i < len(old):
+            ours, p, i = [i], old[i], i + 1
+        if j < len(new):
+            theirs, q, j = [j], new[j], j + 1
+        while p != q:
             if (p < q or j == len(new)) and i < len(old):
                 ours.append(i)
-                i += 1
+                p, i = p * old[i], i + 1
             elif j < len(new):
                 theirs.append(j)
-                j += 1
+                q, j = q * new[j], j + 1
             else:
                 break
         groups.append((ours, theirs))

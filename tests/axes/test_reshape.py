@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,6 +46,18 @@ def test_equal_sizes_do_not_confuse_dims() -> None:
     nodes = [axes.node(4) for _ in range(3)]
     result = reshape(axes, [[n] for n in nodes], [4, 4, 4], [4, 16], "x")
     assert result == [[nodes[0]], nodes[1:]]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [([0, 4, 6], [0, 24]), ([0, 24], [0, 4, 6]), ([4, 0, 6], [0, 3]), ([0], [0, 4])]
+)
+def test_without_entries_the_sizes_do_not_tell_what_becomes_what(old: list[int], new: list[int]) -> None:
+    axes = Axes()
+    dims = [[axes.node(size, named=True)] for size in old]
+    made = reshape(axes, dims, old, new, "x")
+    assert _sizes(made) == new
+    for dim in dims:
+        assert dim in made or "has no entries" in next(iter(axes.shared(dim[0]).locks)).reason
 
 
 def test_a_reshape_across_the_structure_locks_and_gives_new_axes() -> None:

@@ -60,16 +60,12 @@ class Expert(nn.Module):
         return self.down(F.gelu(self.up(x)))
 
 
-@construct(
-    "the two best experts, in a loop",
-    "experts.0.up.weight[0]",
-    "enter.weight[0]",
-    refused={"route.weight[0]": "topk compares its units"},
-)
-def _(s: Sizes) -> tuple[nn.Module, Tensor]:
+def _two_best(s: Sizes, routed: int) -> tuple[nn.Module, Tensor]:
+    """The two best of the first `routed` experts."""
+
     def run(m: Small, x: Tensor) -> Tensor:
         h = m.enter(x).flatten(0, 1)
-        best, chosen = m.route(h).softmax(-1).topk(2, -1)
+        best, chosen = m.route(h).softmax(-1).where(m.routed, 0.0).topk(2, -1)
         out = torch.zeros_like(h)
         for number, expert in enumerate(m.experts):
             row, rank = torch.where(chosen == number)
@@ -78,8 +74,28 @@ def _(s: Sizes) -> tuple[nn.Module, Tensor]:
 
     return Small(
         run, enter=nn.Linear(s.x, s.a), route=nn.Linear(s.a, s.n), leave=nn.Linear(s.a, s.o),
-        experts=nn.ModuleList(Expert(s.a, s.b) for _ in range(s.n)),
+        experts=nn.ModuleList(Expert(s.a, s.b) for _ in range(s.n)), routed=(torch.arange(s.n) < routed),
     ), s.sequence()  # fmt: skip
+
+
+@construct(
+    "the two best experts, in a loop",
+    "experts.0.up.weight[0]",
+    "enter.weight[0]",
+    refused={"route.weight[0]": "topk compares its units"},
+)
+def _(s: Sizes) -> tuple[nn.Module, Tensor]:
+    return _two_best(s, s.n)
+
+
+@construct(
+    "experts, of which the last gets nothing",
+    "experts.0.up.weight[0]",
+    "enter.weight[0]",
+    refused={"route.weight[0]": "topk compares its units"},
+)
+def _(s: Sizes) -> tuple[nn.Module, Tensor]:
+    return _two_best(s, s.n - 1)
 
 
 @construct("all experts, weighed", "experts.0.up.weight[0]", "enter.weight[0]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from growkit.axes.axis import Block
-from growkit.discovery.call import Call
 from growkit.discovery.identity import SAME, Identity, Obstacle
 from growkit.discovery.inputs import tensors_in
 from growkit.discovery.operations import Op, Value
@@ -39,31 +38,46 @@ class Flow:
         """Each tensor as the last of them left it."""
         self._sharing: dict[int, set[int]] = defaultdict(set)
         """Tensors by the address of their storage."""
-        self._addresses: dict[int, int] = {}
+        self._unplaced: list[Tensor] = []
+        """Those that are not yet among them."""
         self._entered: list[int] = []
         self._runs: dict[str, list[_Run]] = {}
         self.tensors: dict[int, Tensor] = {}
-        """What ops and modules were given and gave, so that no id is used twice."""
+        """What ops and modules were given and gave, by id, so that no id is used twice."""
 
-    def op(self, call: Call, inputs: Iterable[Tensor], outputs: Iterable[Tensor], written: Iterable[Tensor]) -> None:
-        """Notes one op; `written`: operands that it writes in place."""
-        number, made = len(self.ops), list(outputs)
-        arguments = {name: self._with_values(argument) for name, argument in call.arguments.items()}
-        self.ops.append(Op(call.op, call.where, arguments, tuple(map(id, made))))
-        for tensor in (*made, *(x for x in inputs if id(x) not in self._addresses)):
-            self.tensors[id(tensor)] = tensor
-            address = self._addresses[id(tensor)] = tensor.untyped_storage().data_ptr()
-            self._sharing[address].add(id(tensor))
+    def op(
+        self, name: str, where: str, arguments: Mapping[str, Any], made: Collection[Tensor], written: Iterable[Tensor]
+    ) -> list[Tensor]:
+        """Notes one op; `written`: operands that it writes in place. Gives the tensors that it was given."""
+        number = len(self.ops)
+        given: list[Tensor] = []
+        values = {argument: self._with_values(value, given) for argument, value in arguments.items()}
+        self.ops.append(Op(name, where, values, tuple(map(id, made))))
+        self._meet((*given, *made))
         changed = {id(tensor) for tensor in made}
         for tensor in written:
-            changed |= self._sharing[self._addresses[id(tensor)]]
+            changed |= self._sharing_with(tensor)
         for tensor_id in changed:
             self._written[tensor_id].append(number)
             self._now[tensor_id] = Value(tensor_id, number)
+        return given
+
+    def _meet(self, tensors: Iterable[Tensor]) -> None:
+        for tensor in tensors:
+            if id(tensor) not in self.tensors:
+                self.tensors[id(tensor)] = tensor
+                self._unplaced.append(tensor)
+
+    def _sharing_with(self, tensor: Tensor) -> set[int]:
+        """The tensors of the run that share memory with one of them."""
+        for one in self._unplaced:
+            self._sharing[one.untyped_storage().data_ptr()].add(id(one))
+        self._unplaced.clear()
+        return self._sharing[tensor.untyped_storage().data_ptr()]
 
     def output(self, tensor: Tensor) -> None:
         """Notes a result of the model."""
-        self.outputs.append(self._with_values(tensor))
+        self.outputs.append(self._with_values(tensor, []))
 
     def enter(self) -> None:
         """Notes that a module is called."""
@@ -73,8 +87,10 @@ class Flow:
         """Notes the end of the call of a module."""
         start, returned, tensors = self._entered.pop(), tensors_in(result), tensors_in(inputs)
         given = tuple(self._value(tensor, start) for tensor in tensors)
-        self.tensors |= {id(tensor): tensor for tensor in (*tensors, *returned)}
-        self._runs.setdefault(path, []).append(_Run(start, given, self._with_values(returned[0]) if returned else None))
+        self._meet((*tensors, *returned))
+        self._runs.setdefault(path, []).append(
+            _Run(start, given, self._with_values(returned[0], []) if returned else None)
+        )
 
     def blocks(self, model: nn.Module, axes_of: Callable[[Tensor], tuple[str, ...]]) -> Iterator[Block]:
         """The children of each `ModuleList` and `Sequential` that ran once; `axes_of` names the axes of a tensor."""
@@ -138,11 +154,12 @@ class Flow:
                     return inner.removeprefix(path + "."), run.inputs[0]
         return None
 
-    def _with_values(self, argument: Any) -> Any:
-        """An argument of an op with values in the place of tensors."""
+    def _with_values(self, argument: Any, met: list[Tensor]) -> Any:
+        """An argument of an op with values in the place of tensors, which are added to `met`."""
         if isinstance(argument, Tensor):
+            met.append(argument)
             return self._now.get(id(argument)) or Value(id(argument), -1)
-        return [self._with_values(x) for x in argument] if type(argument) in (list, tuple) else argument
+        return [self._with_values(x, met) for x in argument] if type(argument) in (list, tuple) else argument
 
     def _shown(self, tensor_id: int) -> tuple[torch.dtype, torch.Size]:
         tensor = self.tensors[tensor_id]

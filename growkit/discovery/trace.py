@@ -254,20 +254,19 @@ class Tracer(TorchDispatchMode):
         op = func.overloadpacket
         if op.__name__ in _UNSET:
             result.zero_()
-        inputs = [x for x in flat((*args, *kwargs.values())) if isinstance(x, Tensor)]
         outputs = [x for x in flat([result]) if isinstance(x, Tensor)]
-        self._alive += inputs + outputs
+        number, where, name = len(self.flow.ops), self.where(op.__name__), op.__name__.rstrip("_")
+        inputs = self.flow.op(name, where, arguments, outputs, changed)
         given = set(map(id, inputs))
         self.used |= given
-        self.read.update(self._names[x] for x in given & self._names.keys())
-        for x in given & self._plain.keys():
-            del self._plain[x]
-        where, name = self.where(op.__name__), op.__name__.rstrip("_")
+        for x in given:
+            if x in self._names:
+                self.read.add(self._names[x])
+            elif x in self._plain:
+                del self._plain[x]
         call = Call(
             self.axes, name, arguments, result, where, self.known, self.cuts, self.derived, self.slices, self.stacks
         )
-        self.flow.op(call, inputs, outputs, changed)
-        number = len(self.flow.ops) - 1
         self.floats.op(number, arguments.values())
         self.numbers.op(number, arguments, where, self.dims)
         rule: Callable[[Call], Any] | None = rule_of(func)
@@ -312,7 +311,7 @@ class Tracer(TorchDispatchMode):
         return Known([[] if size == 1 else [self.axes.node(size)] for size in tensor.shape], nature)
 
     def _check(self, tensor: Tensor, known: Known, where: str) -> None:
-        sizes = [prod([node.size for node in dim]) for dim in known.dims]
+        sizes = [dim[0].size if len(dim) == 1 else prod([node.size for node in dim]) for dim in known.dims]
         assert sizes == list(tensor.shape), (
             f"the rule at {where} says {sizes} of a tensor of shape {list(tensor.shape)}"
         )

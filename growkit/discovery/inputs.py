@@ -105,10 +105,10 @@ def leaves_in(value: Any) -> list[Tensor]:
 
 
 def _children(x: Any) -> list[Any]:
-    if isinstance(x, Mapping):
-        return list(x.values())
     if isinstance(x, (tuple, list, set)):
         return list(x)
+    if isinstance(x, (dict, Mapping)):
+        return list(x.values())
     slots = [name for kind in type(x).__mro__ for name in _names(vars(kind).get("__slots__", ()))]
     return [*getattr(x, "__dict__", {}).values(), *(getattr(x, name, None) for name in slots if name != "__dict__")]
 

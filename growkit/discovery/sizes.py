@@ -116,7 +116,7 @@ class SizeWatch(TorchFunctionMode):
             self.uses.numeric += [(value.origin, where) for value in sizes]
         else:
             self.uses.unexplained += [(value.origin, where) for value in sizes]
-        if plain_name not in _FACTORS and not factors:
+        if floats and plain_name not in _FACTORS and not factors:
             self._lost(x.powers for x in floats)
         if reader or name in _CUT_INSIDE:
             self.tracer.cuts.clear()

@@ -80,6 +80,8 @@ class Axes:
 
     def tie(self, first: Dim, second: Dim, where: str) -> None:
         """Unifies two dims; locks them where their structures cannot both hold."""
+        if first == second:
+            return
         try:
             self.unify(first, second)
         except Irreconcilable as conflict:

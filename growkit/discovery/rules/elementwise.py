@@ -91,23 +91,35 @@ def shifted(call: Call, known: Known, terms: Sequence[Any]) -> Known:
 
 
 def _shifts(call: Call, known: Known, terms: Sequence[Any]) -> Iterator[int]:
+    rank = len(known.dims)
     for term in terms:
         if not isinstance(term, Tensor):
-            broadcast = [True] * len(known.dims) if term != 0 else []
+            broadcast = [True] * rank if term != 0 else []
         elif call.known(term).nature is not Nature.CONSTANT:
-            broadcast = [bool(dim) and _repeated(call, term, len(known.dims) - d) for d, dim in enumerate(known.dims)]
+            broadcast = [bool(dim) and r for dim, r in zip(known.dims, _repeated(term, rank), strict=True)]
         elif term.any():
-            broadcast = [term.dim() < back or not varies(term, back) for back in range(len(known.dims), 0, -1)]
+            broadcast = [term.dim() < back or not varies(term, back) for back in range(rank, 0, -1)]
         else:
             continue
-        yield from (d for d, same in enumerate(broadcast) if same and d < len(known.dims))
+        yield from (d for d, same in enumerate(broadcast) if same)
 
 
-def _repeated(call: Call, term: Tensor, back: int) -> bool:
-    """Whether a term is the same for all units of a dim of a sum: it has none there, or is the same one many times."""
-    if term.dim() < back or term.shape[-back] == 1 or term.stride(-back) == 0:
-        return True
-    return not isinstance(term, nn.Parameter) and not varies(term, back) and bool(term.any())
+def _repeated(term: Tensor, rank: int) -> list[bool]:
+    """For each dim of a sum, whether a term is the same for all its units: it has none there, or one many times."""
+    absent = [True] * (rank - term.dim())
+    alone = [size == 1 or stride == 0 for size, stride in zip(term.shape, term.stride(), strict=True)]
+    if isinstance(term, nn.Parameter) or all(alone) or not term.numel():
+        return absent + alone
+    strides = [(size - 1) * stride for size, stride in zip(term.shape, term.stride(), strict=True)]
+    corners = (
+        term.as_strided((2,) * term.dim(), strides).flatten().tolist()
+    )  # they tell most dims along which it varies
+    same = []
+    for d, one in enumerate(alone):
+        step = 2 ** (term.dim() - 1 - d)
+        differ = any(corners[i] != corners[i + step] for i in range(len(corners)) if not i & step)
+        same.append(one or (not differ and not varies(term, term.dim() - d) and bool(term.any())))
+    return absent + same
 
 
 @register(aten.mul)
@@ -126,10 +138,11 @@ def products(call: Call) -> Known:
 
 def _bring(call: Call, tensors: Sequence[Tensor], known: Known) -> None:
     """Dims that a parameter brings into a sum or product with an activation, as in `x[..., None] * w`."""
-    if known.nature is not Nature.ACTIVATION:
+    natures = [call.known(x).nature for x in tensors]
+    if known.nature is not Nature.ACTIVATION or natures.count(Nature.ACTIVATION) == len(natures):
         return
-    active = [x for x in tensors if call.known(x).nature is Nature.ACTIVATION]
-    for tensor in (x for x in tensors if call.known(x).nature is not Nature.ACTIVATION):
+    active = [x for x, nature in zip(tensors, natures, strict=True) if nature is Nature.ACTIVATION]
+    for tensor in (x for x, nature in zip(tensors, natures, strict=True) if nature is not Nature.ACTIVATION):
         for back, dim in enumerate(reversed(call.known(tensor).dims), start=1):
             brought = tensor.shape[-back] != 1 and all(x.dim() < back or x.shape[-back] == 1 for x in active)
             if brought and call.axes.named(dim):
@@ -217,11 +230,9 @@ def _shared_by_activations(call: Call, tensors: Sequence[Tensor], known: Known) 
     active = [x for x in tensors if call.known(x).nature is Nature.ACTIVATION]
     if len(active) < 2:
         return []
-    return [
-        dim
-        for back, dim in enumerate(reversed(known.dims), start=1)
-        if len([x for x in active if x.dim() >= back and x.shape[-back] != 1]) > 1
-    ]
+    first, second = active
+    common = zip(reversed(first.shape), reversed(second.shape), reversed(known.dims), strict=False)
+    return [dim for one, other, dim in common if one != 1 and other != 1]
 
 
 def _divided(call: Call) -> bool:
@@ -255,13 +266,17 @@ def combine(
         else:
             ones = [k.dims[-back] for x, k in infos if x.dim() >= back]
             dims.append(next((dim for dim in ones if dim), []))
-    return Known(dims, call.nature(tensors))
+    return Known(dims, max((known.nature for _, known in infos), default=Nature.CONSTANT))
 
 
 def _meet(
     call: Call, meeting: Sequence[tuple[Tensor, Known, Dim]], back: int, role: Role | None, ways: Mapping[int, str]
 ) -> Dim:
     active = [dim for _, k, dim in meeting if k.nature is Nature.ACTIVATION]
+    if len(active) == len(meeting):
+        for dim in active[1:]:
+            call.tie(active[0], dim)
+        return active[0]
     others = [(x, k, dim) for x, k, dim in meeting if k.nature is not Nature.ACTIVATION]
     held = [(x, k, dim) for x, k, dim in others if call.axes.named(dim)]
     tables = [dim for x, _, dim in others if not call.axes.named(dim) and varies(x, back)]
@@ -290,8 +305,4 @@ def lock_table(call: Call, met: Dim, table: Tensor, dim: Dim, back: int) -> None
 
 def varies(tensor: Tensor, back: int) -> bool:
     """Whether the values differ along a dim."""
-    if not tensor.numel():
-        return False
-    first, last = tensor.as_strided((2,), ((tensor.shape[-back] - 1) * tensor.stride(-back),)).tolist()
-    # two entries tell most tensors that differ, for less than the whole comparison costs
-    return first != last or not torch.equal(tensor, tensor.narrow(-back, 0, 1).expand_as(tensor))
+    return bool(tensor.numel()) and not torch.equal(tensor, tensor.narrow(-back, 0, 1).expand_as(tensor))

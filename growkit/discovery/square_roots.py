@@ -7,14 +7,16 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-_INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
-_looked_at: set[str] = set()
-"""Names of installed modules, thousands where there are large libraries: what they import stays."""
-_holding: set[str] = set()
-"""Those among them that have imported it."""
+_INSTALLED = (
+    *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
+    str(Path(__file__).parents[1]),
+)
+_without: set[str] = set()
+"""Names of installed modules, thousands where there are large libraries, that have not imported it: they will not."""
 
 
 @contextmanager
@@ -38,13 +40,12 @@ def followed_square_roots(root: Callable[[Any], Any]) -> Iterator[None]:
 
 def _names_of_modules() -> Iterator[dict[str, Any]]:
     """What modules name that may have imported it: all but installed ones that are known not to have."""
-    for name in set(sys.modules) - _looked_at | _holding:
+    for name in [name for name in list(sys.modules) if name not in _without]:
         module = sys.modules.get(name)
         if type(module) is not ModuleType:  # others may be ones that are loaded when they are asked for anything
             continue
         names = module.__dict__
-        if str(names.get("__file__")).startswith(_INSTALLED):
-            _looked_at.add(name)
-            if "sqrt" in names:
-                _holding.add(name)
-        yield names
+        if "sqrt" in names:
+            yield names
+        elif str(names.get("__file__")).startswith(_INSTALLED):
+            _without.add(name)

@@ -35,21 +35,22 @@ def test_modules_that_are_loaded_when_they_are_asked_are_left_alone(monkeypatch:
 
 def test_modules_that_change_and_come_later_are_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A user's own at every time, installed ones when they are there first."""
-    mine, theirs = ModuleType("mine"), ModuleType("theirs")
-    mine.__file__, theirs.__file__ = str(tmp_path / "mine.py"), str(Path(square_roots._INSTALLED[0]) / "theirs.py")
+    mine, theirs, plain = ModuleType("mine"), ModuleType("theirs"), ModuleType("plain")
+    mine.__file__ = str(tmp_path / "mine.py")
+    theirs.__file__ = plain.__file__ = str(Path(square_roots._INSTALLED[0]) / "theirs.py")
+    monkeypatch.setattr(square_roots, "_without", set())
     monkeypatch.setitem(sys.modules, "mine", mine)
     with followed_square_roots(lambda x: "root"):
-        assert "mine" not in square_roots._looked_at
+        assert "mine" not in square_roots._without
     mine.sqrt = sqrt
     theirs.sqrt = sqrt
     monkeypatch.setitem(sys.modules, "theirs", theirs)
+    monkeypatch.setitem(sys.modules, "plain", plain)
     for _ in range(2):
         with followed_square_roots(lambda x: "root"):
             assert mine.sqrt(9) == theirs.sqrt(9) == "root"
-            assert "theirs" in square_roots._looked_at
+            assert {"theirs", "plain"} & square_roots._without == {"plain"}
     assert mine.sqrt is theirs.sqrt is math.sqrt
-    square_roots._looked_at.discard("theirs")
-    square_roots._holding.discard("theirs")
 
 
 def test_what_is_called_sqrt_and_is_another_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from growkit.axes.axis import Block
 from growkit.discovery.identity import SAME, Identity, Obstacle
 from growkit.discovery.inputs import tensors_in
 from growkit.discovery.operations import Op, Value
+from growkit.nn.contents import Contents
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +93,10 @@ class Flow:
             _Run(start, given, self._with_values(returned[0], []) if returned else None)
         )
 
-    def blocks(self, model: nn.Module, axes_of: Callable[[Tensor], tuple[str, ...]]) -> Iterator[Block]:
+    def blocks(self, contents: Contents, axes_of: Callable[[Tensor], tuple[str, ...]]) -> Iterator[Block]:
         """The children of each `ModuleList` and `Sequential` that ran once; `axes_of` names the axes of a tensor."""
-        parameters = {id(parameter): name for name, parameter in model.named_parameters()}
-        for container, module in model.named_modules():
+        parameters = {id(parameter): name for name, parameter in contents.parameters.items()}
+        for container, module in contents.modules.items():
             if not isinstance(module, nn.ModuleList | nn.Sequential):
                 continue
             before: Value | None = None

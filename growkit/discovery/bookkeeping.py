@@ -13,7 +13,7 @@ from growkit.axes.expressions import Concat, Expression, Product, Role, leaves, 
 from growkit.axes.layouts import Layout
 from growkit.discovery.counts import is_count
 from growkit.errors import LayoutError
-from growkit.nn.contents import aliases_of, qualified_name
+from growkit.nn.contents import Contents, qualified_name
 
 _DIM = re.compile(r"(?P<tensor>[\w.]+)\[(?P<dim>\d+)\](\.(?P<factor>\d+)|:(?P<role>\w+))?")
 
@@ -74,7 +74,7 @@ FOREIGN: dict[str, Callable[[Any], dict[str, str]]] = {
 """The same for modules of other libraries, by qualified name of the type."""
 
 
-def kept_numbers(model: nn.Module, layouts: Mapping[str, Layout], sizes: Mapping[str, int]) -> Iterator[Number]:
+def kept_numbers(contents: Contents, layouts: Mapping[str, Layout], sizes: Mapping[str, int]) -> Iterator[Number]:
     """The numbers that `KEPT`, `FOREIGN` and the class attribute `growkit_sizes` name.
 
     `growkit_sizes: ClassVar[dict[str, str]]` of a module class maps an attribute to `"path.to.weight[dim]"` or
@@ -83,9 +83,9 @@ def kept_numbers(model: nn.Module, layouts: Mapping[str, Layout], sizes: Mapping
     Raises:
         LayoutError: an entry of `growkit_sizes` that is not the size of what it names.
     """
-    layouts = {**layouts, **{name: layouts[first] for name, first in aliases_of(model).items() if first in layouts}}
-    kept_by = {kind: _kept_by(kind) for kind in {type(module) for module in model.modules()}}
-    for path, module in model.named_modules():
+    layouts = {**layouts, **{name: layouts[first] for name, first in contents.aliases().items() if first in layouts}}
+    kept_by = {kind: _kept_by(kind) for kind in {type(module) for module in contents.modules.values()}}
+    for path, module in contents.modules.items():
         prefix = f"{path}." if path else ""
         for kept in kept_by[type(module)]:
             for attribute, place in kept(module).items():

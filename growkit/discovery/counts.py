@@ -20,8 +20,9 @@ from torch.nn.modules import module as module_hooks
 from growkit.axes.axis import Block, Count, Index
 from growkit.discovery.inputs import CallModel, run_model
 from growkit.discovery.per_block import ListsPerBlock
-from growkit.discovery.untouched import untouched
+from growkit.discovery.untouched import State
 from growkit.errors import InputsError, LayoutError
+from growkit.nn.contents import Contents
 
 _LENGTH = re.compile(r"len\((?P<container>[\w.]*)\)")
 INDEX = "index"
@@ -32,19 +33,19 @@ def is_count(place: str) -> bool:
     return place == INDEX or _LENGTH.fullmatch(place) is not None
 
 
-def declared_counts(model: nn.Module) -> Iterator[Count]:
+def declared_counts(contents: Contents) -> Iterator[Count]:
     """The counts that `growkit_sizes` names: `{"num_layers": "len(layers)"}`.
 
     Raises:
         LayoutError: an entry that is not the length of what it names.
     """
-    for path, module in model.named_modules():
+    for path, module in contents.modules.items():
         for attribute, place in _declared(module).items():
             match = _LENGTH.fullmatch(place)
             if match is None:
                 continue
             container = _join(path, match["container"])
-            found = dict(model.named_modules()).get(container)
+            found = contents.modules.get(container)
             length = len(found) if isinstance(found, nn.ModuleList | nn.Sequential) else None
             if getattr(module, attribute, None) != length:
                 raise LayoutError(
@@ -58,13 +59,13 @@ def declared_counts(model: nn.Module) -> Iterator[Count]:
                 yield Count(_join(path, attribute), length, container, "count")
 
 
-def declared_indices(model: nn.Module, blocks: Collection[Block]) -> Iterator[Index]:
+def declared_indices(contents: Contents, blocks: Collection[Block]) -> Iterator[Index]:
     """The numbers of blocks that `growkit_sizes` names: `{"layer_idx": "index"}`, in or below a block.
 
     Raises:
         LayoutError: an entry that is not the number of its block.
     """
-    for path, module in model.named_modules():
+    for path, module in contents.modules.items():
         for attribute, place in _declared(module).items():
             if place != INDEX:
                 continue
@@ -82,23 +83,23 @@ def declared_indices(model: nn.Module, blocks: Collection[Block]) -> Iterator[In
 
 
 def tried_counts(
-    model: nn.Module,
+    contents: Contents,
+    state: State,
     inputs: Any,
     call: CallModel | None,
     blocks: Collection[Block],
     known: Collection[str],
     numeric: Collection[str],
     before: Sequence[str],
-    holders: Collection[tuple[str, Any]],
     lists: ListsPerBlock,
 ) -> Iterator[Count]:
     """Every other int, in a module around a container of residual blocks, that equals their number, and `lists`.
 
     `known`: paths of ints that need no try; `numeric`: of those that the run used as sizes or numbers; `before`: paths
-    of modules in the order of their calls in the run; `holders`: see `holders_of`. Also ints of plain objects that such
-    a module keeps, as of a config. Most of them are not read, so that many are tried at once; those that the code names
-    apart.
+    of modules in the order of their calls in the run. Also ints of plain objects that such a module keeps, as of a
+    config. Most of them are not read, so that many are tried at once; those that the code names apart.
     """
+    model = contents.model
     around: dict[str, list[tuple[str, _Place]]] = {}
     for container in dict.fromkeys(b.container for b in blocks if b.residual and not b.obstacle):
         length = len(model.get_submodule(container))  # type: ignore[arg-type]
@@ -113,7 +114,7 @@ def tried_counts(
     read, unread = ([p for p in places if any(p.names <= found for found in names) is r] for r in (True, False))
     for together in (unread, []) if lists.unknown else ():
         with lists.watched():
-            called = _called(model, inputs, call, together, holders)
+            called = _called(contents, state, inputs, call, together)
         if called == before:  # what was changed changes nothing: the lists are read as ever
             after |= {place.key: called for place in together}
             break
@@ -123,7 +124,7 @@ def tried_counts(
         together = [place for place in waiting.pop() if place.key not in after]
         if not together:
             continue
-        called = _called(model, inputs, call, together, holders)
+        called = _called(contents, state, inputs, call, together)
         if called != before and len(together) > 1:
             half = len(together) // 2
             waiting += [together[:half], together[half:]]
@@ -187,27 +188,27 @@ def _names_in_code(module: nn.Module) -> frozenset[str]:
 
 
 def _called(
-    model: nn.Module,
+    contents: Contents,
+    state: State,
     inputs: Any,
     call: CallModel | None,
     changed: Sequence[_Place],
-    holders: Collection[tuple[str, Any]],
 ) -> list[str] | None:
     """The modules in the order of their calls, with some ints one less; None if the model raises."""
     paths: list[str] = []
     values = [place.store[place.attribute] for place in changed]
-    path_of = {id(module): path for path, module in model.named_modules()}
+    path_of = {id(module): path for path, module in contents.modules.items()}
 
     def enter(module: nn.Module, inputs: Any) -> None:
         if id(module) in path_of:
             paths.append(path_of[id(module)])
 
-    with untouched(model, holders=holders), torch.no_grad():
+    with state.untouched(), torch.no_grad():
         hook = module_hooks.register_module_forward_pre_hook(enter)
         try:
             for place in changed:
                 place.store[place.attribute] -= 1
-            run_model(model, inputs, call)
+            run_model(contents.model, inputs, call)
         except InputsError:
             return None
         finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -30,12 +30,11 @@ from growkit.discovery.summary import build_axes, layouts_by_serial, lock_doubtf
 from growkit.discovery.taint import Attribute, HashableSizeInt, SizeInt, tainted
 from growkit.discovery.tied import separate
 from growkit.discovery.trace import Tracer
-from growkit.discovery.untouched import untouched, unwrap
+from growkit.discovery.untouched import State, unwrap
 from growkit.discovery.uses import Uses
 from growkit.discovery.weight_norms import length_corrections
 from growkit.errors import InputsError
-from growkit.nn.contents import module_types
-from growkit.nn.places import holders_of
+from growkit.nn.contents import Contents, qualified_name
 
 
 @contextmanager
@@ -75,13 +74,14 @@ def discover(
         LayoutError: a declared layout is no text, does not fit, or contradicts the run.
     """
     model, layouts = unwrap(model), {} if layouts is None else layouts
-    holders = tuple(holders_of(model))
+    contents = Contents(model)
+    state = State(contents)
     try:
-        tracer, uses, values = _run(model, example_inputs, call, holders, SizeInt)
+        tracer, uses, values = _run(contents, state, example_inputs, call, SizeInt)
     except InputsError as error:
         if "unhashable type: 'SizeInt'" not in str(error.__cause__):
             raise
-        tracer, uses, values = _run(model, example_inputs, call, holders, HashableSizeInt)
+        tracer, uses, values = _run(contents, state, example_inputs, call, HashableSizeInt)
     axes = tracer.axes
     uses.equal += tracer.stacks.settle(axes, declared_products(tracer, layouts))
     settle(axes)
@@ -93,7 +93,7 @@ def discover(
     read = numbers.numbers()
     open_locks(axes, labels)
     vouched = {axes.root(leaf).serial for node in labels.values() for leaf in leaf_nodes(axes, node)}
-    lock_doubtful(model, tracer, vouched)
+    lock_doubtful(contents, tracer, vouched)
 
     factors = {key: numbers.factors(*found) for key, found in tracer.numbers.found.items()}
     scaling = Scaling(graph, tracer.floats, factors)
@@ -126,7 +126,7 @@ def discover(
             if all(_in_table(size, names) for size in e.sizes)
         ),
         unreached=tuple(name for name, dims in tracer.held.items() if dims and name not in tracer.read),
-        unread=tuple(name for name, p in model.named_parameters() if p.dim() and name not in tracer.read),
+        unread=tuple(name for name, p in contents.parameters.items() if p.dim() and name not in tracer.read),
         warnings=tuple(tracer.warnings),
         shifts=shifts,
     )
@@ -135,7 +135,7 @@ def discover(
         for n in read
         if all(_in_table(size, names) for size in n.sizes)
     ]
-    kept = list(kept_numbers(model, named, table.sizes))
+    kept = list(kept_numbers(contents, named, table.sizes))
     table = _without_loose(table, [number for number in kept if (number.path, number.index) in numbers.loose])
 
     def axes_of(tensor: Tensor) -> tuple[str, ...]:
@@ -144,38 +144,39 @@ def discover(
         return tuple(names[serial] for serial in serials if serial in names)
 
     all_numbers = _merged([*renamed, *kept])
-    blocks = tuple(tracer.flow.blocks(model, axes_of))
-    declared = tuple(declared_counts(model))
+    blocks = tuple(tracer.flow.blocks(contents, axes_of))
+    declared = tuple(declared_counts(contents))
     sized = {number.path for number in all_numbers} | {count.path for count in declared}
     origins = [*uses.origins(), *(origin for powers, _ in tracer.numbers.found.values() for origin, _ in powers)]
     used = {a.path for origin in origins for a in attributes_in(origin)}
-    lists = ListsPerBlock(model, blocks, holders)
+    lists = ListsPerBlock(contents, blocks)
     return annotate(
         replace(
             table,
             numbers=all_numbers,
-            modules=module_types(model),
+            modules={path: qualified_name(type(module)) for path, module in contents.modules.items()},
             blocks=blocks,
             counts=(
                 *declared,
-                *tried_counts(model, example_inputs, call, blocks, sized, used, tracer.entered, holders, lists),
+                *tried_counts(contents, state, example_inputs, call, blocks, sized, used, tracer.entered, lists),
             ),
-            indices=tuple(dict.fromkeys([*declared_indices(model, blocks), *indices_of(model, blocks, sized)])),
+            indices=tuple(dict.fromkeys([*declared_indices(contents, blocks), *indices_of(model, blocks, sized)])),
         )
     )
 
 
 def _run(
-    model: nn.Module,
+    contents: Contents,
+    state: State,
     example_inputs: Any,
     call: CallModel | None,
-    holders: Collection[tuple[str, Any]],
     kind: type[SizeInt],
 ) -> tuple[Tracer, Uses, dict[Attribute, int]]:
     """One run in eval mode; what was seen of tensors and of ints."""
-    with untouched(model, watched=False, holders=holders) as originals:
-        tracer = Tracer(model, originals.keep, holders)
-        tracer.floats.own(model)
+    model = contents.model
+    with state.untouched(watched=False) as originals:
+        tracer = Tracer(contents, originals.keep)
+        tracer.floats.own(contents.modules)
         for tensor in tensors_in(example_inputs):
             tracer.enter_input(tensor)
         watch = SizeWatch(tracer, kind)

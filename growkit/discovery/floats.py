@@ -7,7 +7,7 @@ of the same value in the code is another one. Not seen are uses that Python comp
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -28,9 +28,9 @@ class Floats:
         self._given: list[str] = []
         self._met: set[str] = set()
 
-    def own(self, model: nn.Module) -> None:
-        """Makes every float in an attribute of a module an object of its own; the caller puts the old ones back."""
-        for path, module in model.named_modules():
+    def own(self, modules: Mapping[str, nn.Module]) -> None:
+        """Makes every float in an attribute of modules an object of its own; the caller puts the old ones back."""
+        for path, module in modules.items():
             if isinstance(module, torch.jit.ScriptModule):  # its attributes are not Python's
                 continue
             attributes = vars(module)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 
 from growkit.axes.axis import Block, Count, Index
+from growkit.nn.contents import Contents
 
 _NUMBERED = re.compile(r"idx|index|number|(layer|block|depth)(_?(id|no|num|nr))?$")
 """Names of ints that number blocks, where there are so few that others could be 0 and 1."""
@@ -21,15 +22,15 @@ class ListsPerBlock:
     """Finds the lists and tuples of which a run takes one entry for each block of a container.
 
     What is taken, out of those that have the length, is noted in a run that is watched: entry i between the end of
-    block i - 1 and that of block i, for each i, and no other meanwhile. `holders`: see `holders_of`.
+    block i - 1 and that of block i, for each i, and no other meanwhile.
     """
 
-    def __init__(self, model: nn.Module, blocks: Collection[Block], holders: Collection[tuple[str, Any]]):
-        self._model, self._containers = model, _containers(blocks)
+    def __init__(self, contents: Contents, blocks: Collection[Block]):
+        self._model, self._containers = contents.model, _containers(blocks)
         lengths = {*self._containers.values()}
         self._places = [
             (path, store, name, value)
-            for path, store in (_stores(model, holders) if lengths else ())
+            for path, store in (_stores(contents) if lengths else ())
             for name, value in store.items()
             if type(value) in (list, tuple) and len(value) in lengths
         ]
@@ -108,15 +109,15 @@ def _containers(blocks: Collection[Block]) -> dict[str, int]:
     return {container: sum(block.container == container for block in blocks) for container in found}
 
 
-def _stores(model: nn.Module, holders: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, dict[Any, Any]]]:
+def _stores(contents: Contents) -> Iterator[tuple[str, dict[Any, Any]]]:
     """The attributes of modules and of the plain objects that they keep, each once, with the path.
 
     Not those of torch's own layers: sizes of kernels and shapes are no lists of blocks.
     """
-    for path, module in model.named_modules():
+    for path, module in contents.modules.items():
         if module._modules or not type(module).__module__.startswith("torch.nn."):
             yield path, vars(module)
-    for path, holder in holders:
+    for path, holder in contents.holders:
         if hasattr(holder, "__dict__"):
             yield path, vars(holder)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 import torch
-from torch import nn
 
 from growkit.axes.axis import Axis, Lock, Occurrence
 from growkit.axes.expressions import Expression, Fixed, Leaf, Product, Role, leaves
@@ -16,6 +15,7 @@ from growkit.axes.union_find import Axes
 from growkit.discovery.call import DECLARE, OTHERS
 from growkit.discovery.stacks import PICKED
 from growkit.discovery.trace import Tracer
+from growkit.nn.contents import Contents
 
 _LOOKED_UP = {"lookup", f"lookup{BESIDE_OTHERS}"}
 _CONTRACTED = {"contracted_" + over for over in ("activations", "queries", "part", "alike", "tempered")}
@@ -51,11 +51,11 @@ def _expression(axes: Axes, node: Node, vouched: Collection[int]) -> Expression:
     return expression(axes, node)
 
 
-def lock_doubtful(model: nn.Module, tracer: Tracer, vouched: Collection[int]) -> None:
+def lock_doubtful(contents: Contents, tracer: Tracer, vouched: Collection[int]) -> None:
     """Locks the axes about which the run says too little."""
     axes = tracer.axes
-    weights = {name for name, _ in model.named_parameters()}
-    scripted = tuple(f"{p}." if p else "" for p, m in model.named_modules() if isinstance(m, torch.jit.ScriptModule))
+    weights = contents.parameters
+    scripted = tuple(f"{p}." if p else "" for p, m in contents.modules.items() if isinstance(m, torch.jit.ScriptModule))
     for name, dims in tracer.held.items():
         for d, dim in enumerate(dims):
             place = f"{name}[{d}]"

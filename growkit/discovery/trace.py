@@ -27,7 +27,7 @@ from growkit.discovery.graph import Graph
 from growkit.discovery.rule_table import WHOLE, rule_of
 from growkit.discovery.stacks import Stacks
 from growkit.discovery.taint import plain
-from growkit.nn.contents import qualified_name
+from growkit.nn.contents import Contents, qualified_name
 
 _BUFFER = "register the tensor as a buffer, or clear it if it is a cache"
 _RESHAPING = frozenset({"squeeze_", "unsqueeze_", "t_", "transpose_"})
@@ -40,7 +40,7 @@ _UNSET = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_em
 class Tracer(TorchDispatchMode):
     """Follows the axes of all tensors while the model runs with real values.
 
-    `before_write` is told which tensors an op is about to write; `holders`: see `holders_of`.
+    `before_write` is told which tensors an op is about to write.
     """
 
     @classmethod
@@ -49,9 +49,8 @@ class Tracer(TorchDispatchMode):
 
     def __init__(
         self,
-        model: nn.Module,
+        contents: Contents,
         before_write: Callable[[list[Tensor]], None] = lambda tensors: None,
-        holders: Iterable[tuple[str, Any]] = (),
     ):
         super().__init__()
         self._before_write = before_write
@@ -85,10 +84,10 @@ class Tracer(TorchDispatchMode):
         self._running: list[nn.Module] = []
         self._scripted = 0
         """How many of these are scripted."""
-        self._module_paths = {id(module): path for path, module in model.named_modules()}
+        self._module_paths = {id(module): path for path, module in contents.modules.items()}
         self._stack_own: list[bool] = []
-        for nature, tensors in ((Nature.WEIGHT, model.named_parameters()), (Nature.CONSTANT, model.named_buffers())):
-            for name, tensor in tensors:
+        for nature, tensors in ((Nature.WEIGHT, contents.parameters), (Nature.CONSTANT, contents.buffers)):
+            for name, tensor in tensors.items():
                 dims = [[self.axes.node(size, named=True)] for size in tensor.shape]
                 self.held[name] = dims
                 self._names[id(tensor)] = name
@@ -96,13 +95,13 @@ class Tracer(TorchDispatchMode):
                     self._parameters[tensor.untyped_storage().data_ptr()] = dims
                 self._remember(tensor, Known(dims, nature))
 
-        self._hold_plain_tensors(model, holders)
+        self._hold_plain_tensors(contents)
 
-    def _hold_plain_tensors(self, model: nn.Module, holders: Iterable[tuple[str, Any]]) -> None:
+    def _hold_plain_tensors(self, contents: Contents) -> None:
         """Locks tensors that modules keep otherwise, also in lists, dicts and objects: growth does not reach them."""
         own = ("_parameters", "_buffers", "_modules")
-        plain_objects = ((path, holder) for path, holder in holders if hasattr(holder, "__dict__"))
-        for path, holder in (*model.named_modules(), *plain_objects):
+        plain_objects = ((path, holder) for path, holder in contents.holders if hasattr(holder, "__dict__"))
+        for path, holder in (*contents.modules.items(), *plain_objects):
             for name, value in vars(holder).items():
                 if name in own or (not isinstance(value, Tensor) and type(value) not in (list, tuple, dict)):
                     continue

@@ -6,10 +6,11 @@ from torch import nn
 from growkit.discovery.attention_readers import temperature
 from growkit.discovery.trace import Tracer
 from growkit.discovery.uses import Run, Uses
+from growkit.nn.contents import Contents
 
 
 def _sizes(name: str, *args: object, **kwargs: object) -> list[int]:
-    return [size for size, _ in temperature(Run(Tracer(nn.Linear(2, 2)), Uses()), name, args, kwargs)]
+    return [size for size, _ in temperature(Run(Tracer(Contents(nn.Linear(2, 2))), Uses()), name, args, kwargs)]
 
 
 def test_attention_divides_by_the_width_of_queries_unless_it_has_a_scale() -> None:

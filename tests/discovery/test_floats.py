@@ -73,7 +73,7 @@ def test_floats_by_hand() -> None:
             self.eps, self.rate = 0.5, 0.5
 
     model, floats = Holder(), Floats()
-    floats.own(model)
+    floats.own({"": model})
     assert model.eps is not model.rate
     with floats.given([model.eps]):
         floats.op(3, [0.5])

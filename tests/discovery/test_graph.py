@@ -7,11 +7,12 @@ from growkit.discovery.call import Nature
 from growkit.discovery.graph import Graph
 from growkit.discovery.operations import Value
 from growkit.discovery.trace import Tracer
+from growkit.nn.contents import Contents
 from tests.discovery.models import Small, weight
 
 
 def graph_of(model: nn.Module, x: Tensor) -> Graph:
-    tracer = Tracer(model)
+    tracer = Tracer(Contents(model))
     tracer.enter_input(x)
     with tracer.running():
         tracer.leave_output(model(x))

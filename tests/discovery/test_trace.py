@@ -17,6 +17,7 @@ from growkit.discovery.call import Nature
 from growkit.discovery.discover import discover
 from growkit.discovery.trace import Tracer
 from growkit.growth.planning import make_plan
+from growkit.nn.contents import Contents
 from tests.discovery.models import Small, X, passages, reasons, unknown
 
 
@@ -30,7 +31,7 @@ def test_places_are_module_paths_with_the_op_where_it_is_no_module_s_own() -> No
             return torch.relu(self.act(self.layer(x)))
 
     model = nn.Sequential(Block())
-    tracer = Tracer(model)
+    tracer = Tracer(Contents(model))
     x = torch.randn(2, 5)
     tracer.enter_input(x)
     with tracer.running():
@@ -46,7 +47,7 @@ def test_places_are_module_paths_with_the_op_where_it_is_no_module_s_own() -> No
 
 def test_parameters_weigh_buffers_are_constant_inputs_active() -> None:
     model = nn.BatchNorm1d(3)
-    tracer = Tracer(model)
+    tracer = Tracer(Contents(model))
     x = torch.randn(2, 3)
     tracer.enter_input(x)
     assert tracer.known(model.weight).nature is Nature.WEIGHT
@@ -57,7 +58,7 @@ def test_parameters_weigh_buffers_are_constant_inputs_active() -> None:
 
 def test_hooks_and_modes_are_gone_after_an_error() -> None:
     model = nn.Linear(5, 4)
-    with pytest.raises(RuntimeError), Tracer(model).running():
+    with pytest.raises(RuntimeError), Tracer(Contents(model)).running():
         model(torch.zeros(2, 3))
     assert not module_hooks._global_forward_hooks
     assert not module_hooks._global_forward_pre_hooks
@@ -67,7 +68,7 @@ def test_hooks_and_modes_are_gone_after_an_error() -> None:
 
 def test_an_op_without_rule_locks_what_it_meets_and_what_it_makes() -> None:
     model = nn.Linear(5, 4)
-    tracer = Tracer(model)
+    tracer = Tracer(Contents(model))
     x = torch.randn(2, 5)
     tracer.enter_input(x)
     with tracer.running():
@@ -79,7 +80,7 @@ def test_an_op_without_rule_locks_what_it_meets_and_what_it_makes() -> None:
 
 def test_what_changes_its_own_shape_is_followed() -> None:
     model = nn.Linear(5, 4)
-    tracer = Tracer(model)
+    tracer = Tracer(Contents(model))
     x = torch.randn(1, 5)
     tracer.enter_input(x)
     with tracer.running():

@@ -8,8 +8,8 @@ DISCOVERY: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
         "ambiguous attribute takes all": ("if len(sized_axes) > 1 and not _joint(", "if False and not _joint("),
     },
     ("discovery/untouched.py", "discovery/test_untouched.py"): {
-        "training flags not restored": ("restored.callback(_keep_module(module))", "_keep_module(module)"),
-        "global generator moved": ("fork_rng(devices)", "fork_rng(devices, enabled=False)"),
+        "training flags not restored": ("restored.callback(self._entries.restore)", _NOTHING),
+        "global generator moved": ("fork_rng(self._devices)", "fork_rng(self._devices, enabled=False)"),
         "running statistics not restored": ("tensor.copy_(value)", _NOTHING),
     },
     ("discovery/numbers.py", "discovery/test_numbers.py"): {

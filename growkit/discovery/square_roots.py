@@ -15,8 +15,6 @@ _INSTALLED = (
     *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
     str(Path(__file__).parents[1]),
 )
-_without: set[str] = set()
-"""Names of installed modules, thousands where there are large libraries, that have not imported it: they will not."""
 
 
 @contextmanager
@@ -28,7 +26,7 @@ def followed_square_roots(root: Callable[[Any], Any]) -> Iterator[None]:
         found = root(value)
         return own(value) if found is None else found
 
-    holders = [names for names in _names_of_modules() if names.get("sqrt") is own]
+    holders = [names for names in _modules.names() if names.get("sqrt") is own]
     for names in holders:
         names["sqrt"] = sqrt
     try:
@@ -38,14 +36,34 @@ def followed_square_roots(root: Callable[[Any], Any]) -> Iterator[None]:
             names["sqrt"] = own
 
 
-def _names_of_modules() -> Iterator[dict[str, Any]]:
-    """What modules name that may have imported it: all but installed ones that are known not to have."""
-    for name in [name for name in list(sys.modules) if name not in _without]:
-        module = sys.modules.get(name)
-        if type(module) is not ModuleType:  # others may be ones that are loaded when they are asked for anything
-            continue
-        names = module.__dict__
-        if "sqrt" in names:
-            yield names
-        elif str(names.get("__file__")).startswith(_INSTALLED):
-            _without.add(name)
+class _Modules:
+    """Modules that may have imported it: all but installed ones, of which there are thousands, that have not."""
+
+    def __init__(self) -> None:
+        self._newest = (0, "")
+        """How many there were, and the last one, when they were gone through."""
+        self.without: set[str] = set()
+        self._others: list[str] = []
+
+    def names(self) -> Iterator[dict[str, Any]]:
+        """What each of them names."""
+        newest = (len(sys.modules), next(reversed(sys.modules)))
+        if newest != self._newest:
+            left = [name for name in list(sys.modules) if name not in self.without]
+            self.without.update(name for name in left if _is_without(sys.modules.get(name)))
+            self._newest, self._others = newest, [name for name in left if name not in self.without]
+        for name in self._others:
+            module = sys.modules.get(name)
+            if type(module) is ModuleType:  # others may be ones that are loaded when they are asked for anything
+                yield module.__dict__
+
+
+def _is_without(module: Any) -> bool:
+    """Whether it is installed and has not imported it: it will not."""
+    if type(module) is not ModuleType:
+        return False
+    names = module.__dict__
+    return "sqrt" not in names and str(names.get("__file__")).startswith(_INSTALLED)
+
+
+_modules = _Modules()

@@ -38,10 +38,10 @@ def test_modules_that_change_and_come_later_are_seen(monkeypatch: pytest.MonkeyP
     mine, theirs, plain = ModuleType("mine"), ModuleType("theirs"), ModuleType("plain")
     mine.__file__ = str(tmp_path / "mine.py")
     theirs.__file__ = plain.__file__ = str(Path(square_roots._INSTALLED[0]) / "theirs.py")
-    monkeypatch.setattr(square_roots, "_without", set())
+    monkeypatch.setattr(square_roots, "_modules", square_roots._Modules())
     monkeypatch.setitem(sys.modules, "mine", mine)
     with followed_square_roots(lambda x: "root"):
-        assert "mine" not in square_roots._without
+        assert "mine" not in square_roots._modules.without
     mine.sqrt = sqrt
     theirs.sqrt = sqrt
     monkeypatch.setitem(sys.modules, "theirs", theirs)
@@ -49,7 +49,7 @@ def test_modules_that_change_and_come_later_are_seen(monkeypatch: pytest.MonkeyP
     for _ in range(2):
         with followed_square_roots(lambda x: "root"):
             assert mine.sqrt(9) == theirs.sqrt(9) == "root"
-            assert {"theirs", "plain"} & square_roots._without == {"plain"}
+            assert {"theirs", "plain"} & square_roots._modules.without == {"plain"}
     assert mine.sqrt is theirs.sqrt is math.sqrt
 
 

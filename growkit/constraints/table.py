@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from math import isclose
 from types import MappingProxyType
@@ -130,16 +130,22 @@ def admits(axis: Axis) -> tuple[str, ...]:
 
 def annotate(table: AxisTable) -> AxisTable:
     """The table with `admits` filled in, and axes that admit no method locked with the reason."""
-    admitted: dict[Any, tuple[str, ...]] = {}  # the layers of a model have axes alike, and trying maps takes time
-    axes = []
-    for axis in table.axes:
-        if not axis.locked:
-            alike = _anywhere(axis)
-            if alike not in admitted:
-                admitted[alike] = admits(axis)
-            axis = _annotated(axis, admitted[alike])
-        axes.append(axis)
+    axes = (a if a.locked else _annotated(a, _admitted(_Alike(_anywhere(a), a))) for a in table.axes)
     return replace(table, axes=tuple(axes))
+
+
+@dataclass(frozen=True)
+class _Alike:
+    """An axis that equals others which admit the same."""
+
+    anywhere: tuple[Any, ...]
+    axis: Axis = field(compare=False)
+
+
+@lru_cache(maxsize=1024)
+def _admitted(alike: _Alike) -> tuple[str, ...]:
+    """What axes admit that are alike: layers and models have many of them, and trying maps takes time."""
+    return admits(alike.axis)
 
 
 def _anywhere(axis: Axis) -> tuple[Any, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from torch import nn
@@ -14,6 +16,17 @@ from growkit.axes.layouts import Layout
 from growkit.discovery.counts import is_count
 from growkit.errors import LayoutError
 from growkit.nn.contents import Contents, qualified_name
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A dim of a parameter, relative to a module; `factor`, `role`: only a part of it."""
+
+    tensor: str
+    dim: int
+    factor: int | None
+    role: str | None
+
 
 _DIM = re.compile(r"(?P<tensor>[\w.]+)\[(?P<dim>\d+)\](\.(?P<factor>\d+)|:(?P<role>\w+))?")
 
@@ -124,28 +137,45 @@ def _at(prefix: str, places: str, layouts: Mapping[str, Layout]) -> Expression |
     `[0].1` is the second factor of a dim; the other factor of a dim that is no product has one unit. `[0]:gain` is
     what has this role.
     """
-    found = [_at_place(prefix + place, layouts) for place in places.split(" ")]
+    found = [_at_place(prefix, place, layouts) for place in _places(places)]
     factors = [expression for expression in found if expression is not None]
     return Product(tuple(factors)) if len(factors) > 1 else factors[0] if factors else None
 
 
-def _at_place(place: str, layouts: Mapping[str, Layout]) -> Expression | None:
-    match = _DIM.fullmatch(place)
-    if match is None:
+@lru_cache(maxsize=1024)
+def _places(places: str) -> tuple[_Place, ...]:
+    return tuple(
+        _Place(
+            match["tensor"],
+            int(match["dim"]),
+            None if match["factor"] is None else int(match["factor"]),
+            match["role"],
+        )
+        for match in map(_DIM.fullmatch, places.split(" "))
+        if match is not None
+    )
+
+
+def _at_place(prefix: str, place: _Place, layouts: Mapping[str, Layout]) -> Expression | None:
+    name = next((name for name in _names(prefix + place.tensor) if name in layouts), None)
+    dims = () if name is None else layouts[name].dims
+    if place.dim >= len(dims):
         return None
-    owner, _, attribute = match["tensor"].rpartition(".")
-    held = [match["tensor"], *(path.format(owner + "." if owner else "", attribute) for path in _COMPUTED)]
-    dims = next((layouts[name].dims for name in held if name in layouts), ())
-    if int(match["dim"]) >= len(dims):
-        return None
-    expression = dims[int(match["dim"])]
-    if match["factor"] is not None and isinstance(expression, Product | Concat):
+    expression = dims[place.dim]
+    if place.factor is not None and isinstance(expression, Product | Concat):
         terms = list(leaves(expression))
-        if int(match["factor"]) >= len(terms):
+        if place.factor >= len(terms):
             return None
-        expression = terms[int(match["factor"])]
-    if match["role"] is not None and isinstance(expression, Product):
-        role = Role(match["role"])
+        expression = terms[place.factor]
+    if place.role is not None and isinstance(expression, Product):
+        role = Role(place.role)
         chosen = tuple(f for f in expression.factors if {leaf.role for leaf in leaves(f)} == {role})
         expression = Product(chosen)
-    return without_roles(expression) if list(leaves(expression)) else None
+    return without_roles(expression) if next(leaves(expression), None) else None
+
+
+def _names(tensor: str) -> Iterator[str]:
+    """The name of a parameter, and where it is held if it is computed."""
+    yield tensor
+    owner, dot, attribute = tensor.rpartition(".")
+    yield from (path.format(owner + dot, attribute) for path in _COMPUTED)

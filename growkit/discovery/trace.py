@@ -28,6 +28,7 @@ from growkit.discovery.rule_table import WHOLE, rule_of
 from growkit.discovery.stacks import Stacks
 from growkit.discovery.taint import plain
 from growkit.nn.contents import Contents, qualified_name
+from growkit.nn.places import OWN_ATTRIBUTES
 
 _BUFFER = "register the tensor as a buffer, or clear it if it is a cache"
 _RESHAPING = frozenset({"squeeze_", "unsqueeze_", "t_", "transpose_"})
@@ -99,11 +100,10 @@ class Tracer(TorchDispatchMode):
 
     def _hold_plain_tensors(self, contents: Contents) -> None:
         """Locks tensors that modules keep otherwise, also in lists, dicts and objects: growth does not reach them."""
-        own = ("_parameters", "_buffers", "_modules")
         plain_objects = ((path, holder) for path, holder in contents.holders if hasattr(holder, "__dict__"))
         for path, holder in (*contents.modules.items(), *plain_objects):
             for name, value in vars(holder).items():
-                if name in own or (not isinstance(value, Tensor) and type(value) not in (list, tuple, dict)):
+                if name in OWN_ATTRIBUTES or (not isinstance(value, Tensor) and type(value) not in (list, tuple, dict)):
                     continue
                 for tensor in flat([value]):
                     if isinstance(tensor, Tensor) and id(tensor) not in self._known:
@@ -137,7 +137,9 @@ class Tracer(TorchDispatchMode):
 
         What nothing reads, such as weights of attention that nobody asked for, is no way.
         """
-        kept = flat(value for module in model.modules() for value in vars(module).values())
+        tables = OWN_ATTRIBUTES - {"_parameters", "_buffers"}
+        attributes = (item for module in model.modules() for item in vars(module).items())
+        kept = flat(value for name, value in attributes if name not in tables)
         self.used.update(id(x) for x in (*results, *kept) if isinstance(x, Tensor))
         for made, notes, where in self._noted:
             if not made or any(id(tensor) in self.used for tensor in made):

@@ -40,6 +40,14 @@ def test_torch_s_own_modules() -> None:
     }
 
 
+def test_modules_whose_names_are_no_python_names() -> None:
+    model = Small(lambda m, x: m.parts["in-out"](x), parts=nn.ModuleDict({"in-out": nn.Linear(5, 4)}))
+    assert _kept(model, X) == {
+        "parts.in-out.in_features": (5, "parts.in-out.weight[1]"),
+        "parts.in-out.out_features": (4, "parts.in-out.weight[0]"),
+    }
+
+
 class Told(nn.Module):
     """Keeps sizes that its forward pass does not read."""
 

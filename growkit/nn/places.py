@@ -39,13 +39,13 @@ _STEP = re.compile(r"""\.?(?P<name>[^.\[\]]+)|\[(?P<key>-?\d+|'(?:[^'\\]|\\.)*'|
 
 def change_ints(model: nn.Module, change: Change) -> None:
     """Puts `change(path, index, value)` in the place of every int that modules keep, directly or not."""
-    _Visit(change, lambda path, value: None).run(model)
+    _Visit(change, lambda path, value: None, _PLAIN).run(model)
 
 
 def holders_of(model: nn.Module) -> Iterator[tuple[str, Any]]:
     """Every dict, list, set, deque and object that modules keep, directly or not, each once, with its path."""
     found: list[tuple[str, Any]] = []
-    _Visit(lambda path, index, value: value, lambda path, value: found.append((path, value))).run(model)
+    _Visit(lambda path, index, value: value, lambda path, value: found.append((path, value)), _PLAIN | {int}).run(model)
     yield from found
 
 
@@ -93,24 +93,34 @@ def steps_of(path: str) -> list[Step]:
 
 
 class _Visit:
-    """One walk over all that modules keep."""
+    """One walk over all that modules keep, but values of types that are `left_out`."""
 
-    def __init__(self, change: Change, found: Callable[[str, Any], None]):
-        self.change, self.found = change, found
+    def __init__(self, change: Change, found: Callable[[str, Any], None], left_out: frozenset[Any]):
+        self.change, self.found, self._left_out = change, found, left_out
         self._seen: set[int] = set()
         self._open: set[int] = set()
+        self._ints: dict[type, list[tuple[Step, int]]] = {}
+        """Those that classes keep."""
 
     def run(self, model: nn.Module) -> None:
         for path, module in model.named_modules():
             if not isinstance(module, torch.jit.ScriptModule):  # its attributes are not Python's
-                self._inside(path, module, _attributes_of(module), 0)
+                self._inside(path, module, self._attributes_of(module), 0)
+
+    def _attributes_of(self, module: nn.Module) -> list[tuple[Step, Any]]:
+        """What a module keeps, and ints that its own class keeps for all instances."""
+        kind, own = type(module), vars(module)
+        if kind not in self._ints:
+            self._ints[kind] = _ints_of(kind)
+        kept = [(("attribute", name), value) for name, value in own.items() if name not in OWN_ATTRIBUTES]
+        return kept + [(step, value) for step, value in self._ints[kind] if step[1] not in own]
 
     def _visit(self, path: str, value: Any, depth: int) -> Any:
         """What shall be in the place of a value."""
         kind = type(value)
         if kind is int:
             return self.change(path, None, value)
-        if kind in _PLAIN or depth > _MOST_STEPS or isinstance(value, _OPAQUE):
+        if depth > _MOST_STEPS or isinstance(value, _OPAQUE):
             return value
         if _is_value(value):
             if id(value) in self._open:
@@ -134,10 +144,10 @@ class _Visit:
         changed = {}
         sequence = isinstance(holder, tuple | list)
         for step, value in parts:
+            if type(value) in self._left_out:
+                continue
             if type(value) is int and sequence:
                 new = self.change(path, step[1], value)
-            elif type(value) in _PLAIN:
-                continue
             else:
                 new = self._visit(_join(path, step), value, depth + 1)
             if new is not value:
@@ -168,19 +178,14 @@ def _can_be_changed(value: Any) -> bool:
     )
 
 
-def _attributes_of(module: nn.Module) -> list[tuple[Step, Any]]:
-    """What a module keeps, and ints that its own class keeps for all instances."""
-    own = vars(module)
-    kept = [(("attribute", name), value) for name, value in own.items() if name not in OWN_ATTRIBUTES]
-    for kind in type(module).__mro__:
-        if kind.__module__.partition(".")[0] in ("torch", "builtins"):
+def _ints_of(kind: type) -> list[tuple[Step, int]]:
+    """The ints that a class of modules and its bases keep, torch's own excepted."""
+    found: dict[str, Any] = {}
+    for base in kind.__mro__:
+        if base.__module__.partition(".")[0] in ("torch", "builtins"):
             break
-        kept += [
-            (("attribute", name), value)
-            for name, value in vars(kind).items()
-            if type(value) is int and name not in own and not name.startswith("__")
-        ]
-    return kept
+        found = {**vars(base), **found}
+    return [(("attribute", name), x) for name, x in found.items() if type(x) is int and not name.startswith("__")]
 
 
 def _parts(holder: Any) -> list[tuple[Step, Any]]:
@@ -257,10 +262,11 @@ def _get(holder: Any, step: Step) -> Any:
 def put(holder: Any, step: Step, value: Any) -> None:
     """Writes into a holder that can be changed, past any setter of its class."""
     kind, key = step
+    kept = getattr(holder, "__dict__", None)
     if kind == "item":
         holder[key] = value
-    elif hasattr(holder, "__dict__") and key not in slots_of(type(holder)):
-        vars(holder)[key] = value
+    elif kept is not None and (key in kept or key not in slots_of(type(holder))):
+        kept[key] = value
     else:
         object.__setattr__(holder, key, value)
 

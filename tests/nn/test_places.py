@@ -117,6 +117,24 @@ def test_an_int_is_found_read_and_changed(kept: dict[str, Any], place: str) -> N
     assert read(model, place) == 8
 
 
+def test_ints_of_a_class_are_those_that_its_instances_have() -> None:
+    class First(nn.Module):
+        width, depth, height = 4, 2, 3
+
+    class Second(First):
+        width = 8
+        depth = None  # type: ignore[assignment]
+
+        @property
+        def height(self) -> int:  # type: ignore[override]
+            return 5
+
+    model = Second()
+    assert places(model) == {"width": 8}
+    change_ints(model, lambda path, index, value: 2 * value)
+    assert (model.width, model.depth, model.height, Second.width) == (16, None, 5, 8)
+
+
 def test_functions_go_by_what_is_written() -> None:
     model = keeping(a=closure(3), b=functools.partial(multiply, by=3), c=functools.partial(multiply, 3))
     for place in ("inner.a.__closure__['heads']", "inner.b.keywords['by']", "inner.c.args[0]"):

@@ -126,9 +126,9 @@ def kept_numbers(contents: Contents, layouts: Mapping[str, Layout], sizes: Mappi
 
 
 def _kept_by(kind: type[nn.Module]) -> list[Callable[[Any], dict[str, str]]]:
-    names = {qualified_name(base) for base in kind.__mro__}
-    known = [kept for base, kept in KEPT.items() if issubclass(kind, base)]
-    return known + [kept for name, kept in FOREIGN.items() if name in names]
+    bases = kind.__mro__
+    found = [*(KEPT.get(base) for base in bases), *(FOREIGN.get(qualified_name(base)) for base in bases)]
+    return [kept for kept in found if kept is not None]
 
 
 def _at(prefix: str, places: str, layouts: Mapping[str, Layout]) -> Expression | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from growkit.axes.axis import Equality, Number
+from growkit.axes.axis import Axis, Equality, Number
 from growkit.axes.expressions import Expression, leaves, rename
 from growkit.axes.reading import leaf_nodes, settle
 from growkit.axes.table import AxisTable
@@ -103,40 +103,18 @@ def discover(
     settle(axes)
     by_serial = layouts_by_serial(tracer, vouched)
     label_of = {axes.root(node).serial: label for label, node in labels.items()}
-    found, names = build_axes(tracer, by_serial, label_of)
     places = places_of(axes, tracer.held)
     corrected, silent = corrections(scaling, places, beside_tied)
     lengths = length_corrections(graph, tracer.derived.normed, places)
-    serials = {name: int(serial) for serial, name in names.items()}
-    found = [
-        replace(
-            axis,
-            corrections=corrected.get(serials[axis.name], ()) + lengths.get(serials[axis.name], ()),
-            silent=silent.get(serials[axis.name], ()),
-        )
-        for axis in found
-    ]
+    corrected |= {serial: corrected.get(serial, ()) + found for serial, found in lengths.items()}
+    found, names = build_axes(tracer, by_serial, label_of, corrected, silent)
     named = {tensor: layout.rename(names) for tensor, layout in by_serial.items()}
-    table = AxisTable(
-        tuple(found),
-        named,
-        equalities=tuple(
-            Equality(tuple(rename(size, names) for size in e.sizes), e.where)
-            for e in dict.fromkeys(numbers.equalities)
-            if all(_in_table(size, names) for size in e.sizes)
-        ),
-        unreached=tuple(name for name, dims in tracer.held.items() if dims and name not in tracer.read),
-        unread=tuple(name for name, p in contents.parameters.items() if p.dim() and name not in tracer.read),
-        warnings=tuple(tracer.warnings),
-        shifts=shifts,
-    )
     renamed = [
         replace(n, sizes=tuple(rename(size, names) for size in n.sizes))
         for n in read
         if all(_in_table(size, names) for size in n.sizes)
     ]
-    kept = list(kept_numbers(contents, named, table.sizes))
-    table = _without_loose(table, [number for number in kept if (number.path, number.index) in numbers.loose])
+    kept = list(kept_numbers(contents, named, {axis.name: axis.size for axis in found}))
 
     def axes_of(tensor: Tensor) -> tuple[str, ...]:
         nodes = [leaf for dim in tracer.dims(tensor) for node in dim for leaf in leaf_nodes(axes, node)]
@@ -150,19 +128,26 @@ def discover(
     origins = [*uses.origins(), *(origin for powers, _ in tracer.numbers.found.values() for origin, _ in powers)]
     used = {a.path for origin in origins for a in attributes_in(origin)}
     lists = ListsPerBlock(contents, blocks)
-    return annotate(
-        replace(
-            table,
-            numbers=all_numbers,
-            modules={path: qualified_name(type(module)) for path, module in contents.modules.items()},
-            blocks=blocks,
-            counts=(
-                *declared,
-                *tried_counts(contents, state, example_inputs, call, blocks, sized, used, tracer.entered, lists),
-            ),
-            indices=tuple(dict.fromkeys([*declared_indices(contents, blocks), *indices_of(model, blocks, sized)])),
-        )
+    tried = tried_counts(contents, state, example_inputs, call, blocks, sized, used, tracer.entered, lists)
+    table = AxisTable(
+        _without_loose(found, [number for number in kept if (number.path, number.index) in numbers.loose]),
+        named,
+        numbers=all_numbers,
+        equalities=tuple(
+            Equality(tuple(rename(size, names) for size in e.sizes), e.where)
+            for e in dict.fromkeys(numbers.equalities)
+            if all(_in_table(size, names) for size in e.sizes)
+        ),
+        unreached=tuple(name for name, dims in tracer.held.items() if dims and name not in tracer.read),
+        unread=tuple(name for name, p in contents.parameters.items() if p.dim() and name not in tracer.read),
+        modules={path: qualified_name(type(module)) for path, module in contents.modules.items()},
+        blocks=blocks,
+        counts=(*declared, *tried),
+        indices=tuple(dict.fromkeys([*declared_indices(contents, blocks), *indices_of(model, blocks, sized)])),
+        warnings=tuple(tracer.warnings),
+        shifts=shifts,
     )
+    return annotate(table)
 
 
 def _run(
@@ -190,11 +175,10 @@ def _run(
     return tracer, watch.uses, values
 
 
-def _without_loose(table: AxisTable, numbers: Iterable[Number]) -> AxisTable:
-    """The table with the axes locked whose numbers the run takes for other sizes, such as that of all positions."""
+def _without_loose(axes: Iterable[Axis], numbers: Iterable[Number]) -> tuple[Axis, ...]:
+    """The axes, locked where the run takes their numbers for other sizes, such as that of all positions."""
     locks = {leaf.axis: also_of_others(n.path) for n in numbers for size in n.sizes for leaf in leaves(size)}
-    locked = (replace(a, locks=(*a.locks, locks[a.name])) if a.name in locks else a for a in table)
-    return replace(table, axes=tuple(locked)) if locks else table
+    return tuple(replace(a, locks=(*a.locks, locks[a.name])) if a.name in locks else a for a in axes)
 
 
 def _in_table(size: Expression, names: Mapping[str, str]) -> bool:

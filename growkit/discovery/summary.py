@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import torch
 
-from growkit.axes.axis import Axis, Lock, Occurrence
+from growkit.axes.axis import Axis, Correction, Lock, Occurrence
 from growkit.axes.expressions import Expression, Fixed, Leaf, Product, Role, leaves
 from growkit.axes.layouts import Layout
 from growkit.axes.node import Node
@@ -79,10 +79,18 @@ def lock_doubtful(contents: Contents, tracer: Tracer, vouched: Collection[int]) 
 
 
 def build_axes(
-    tracer: Tracer, layouts: Mapping[str, Layout], labels: Mapping[int, str]
+    tracer: Tracer,
+    layouts: Mapping[str, Layout],
+    labels: Mapping[int, str],
+    corrected: Mapping[int, tuple[Correction, ...]],
+    silent: Mapping[int, tuple[Occurrence, ...]],
 ) -> tuple[list[Axis], dict[str, str]]:
-    """The axes, in the order in which tensors hold them, and their names by serial number."""
+    """The axes, in the order in which tensors hold them, and their names by serial number.
+
+    `corrected`, `silent`: what `corrections` gives.
+    """
     occurrences: dict[str, list[Occurrence]] = {}
+    consuming: set[str] = set()
     for tensor, layout in layouts.items():
         for d, dim in enumerate(layout.dims):
             whole = isinstance(dim, Leaf)
@@ -90,9 +98,12 @@ def build_axes(
                 factor = None if whole else position
                 occurrence = Occurrence(tensor, d, position, factor, leaf.role)
                 occurrences.setdefault(leaf.axis, []).append(occurrence)
-    consuming = {name for name, layout in layouts.items() if any(leaf.role is Role.CONSUMES for leaf in layout)}
+                if leaf.role is Role.CONSUMES:
+                    consuming.add(tensor)
     names = {serial: labels.get(int(serial)) or _name(found, consuming) for serial, found in occurrences.items()}
-    heads = {s for s in occurrences if "per_head" in _passages(tracer, s)}
+    nodes = {serial: tracer.axes.nodes[int(serial)] for serial in occurrences}
+    kinds = {s: {passage.kind for passage in tracer.axes.shared(node).passages} for s, node in nodes.items()}
+    heads = {serial for serial, passed in kinds.items() if "per_head" in passed}
     beside_heads = {
         leaf.axis
         for layout in layouts.values()
@@ -102,9 +113,8 @@ def build_axes(
     }
     made = []
     for serial, found in occurrences.items():
-        node = tracer.axes.nodes[int(serial)]
+        node, passed = nodes[serial], kinds[serial]
         shared = tracer.axes.shared(node)
-        passed = _passages(tracer, serial)
         structural = all(f"{PICKED}{unit}" in passed for unit in range(node.size))
         kind = "fixed" if structural else _kind(passed, found, layouts, serial in heads, serial in beside_heads)
         locks = list(shared.locks)
@@ -112,12 +122,18 @@ def build_axes(
             locks.insert(0, Lock(_PLACES.reason, str(found[0]), _PLACES.next_step))
         elif kind == "fixed" and not locks:
             locks = [Lock("no parameter produces it", str(found[0]), OTHERS)]
-        made.append(Axis(names[serial], node.size, kind, tuple(found), tuple(shared.passages), tuple(locks)))
+        axis = Axis(
+            names[serial],
+            node.size,
+            kind,
+            tuple(found),
+            tuple(shared.passages),
+            tuple(locks),
+            corrections=corrected.get(int(serial), ()),
+            silent=silent.get(int(serial), ()),
+        )
+        made.append(axis)
     return made, names
-
-
-def _passages(tracer: Tracer, serial: str) -> set[str]:
-    return {passage.kind for passage in tracer.axes.shared(tracer.axes.nodes[int(serial)]).passages}
 
 
 def _name(found: list[Occurrence], consuming: Collection[str]) -> str:

@@ -63,6 +63,14 @@ class Flow:
             self._now[tensor_id] = Value(tensor_id, number)
         return given
 
+    def stand_for(self, one: Tensor, other: Tensor) -> None:
+        """Says that ops which are given one tensor are given another, of which it is a part."""
+        self._now[id(one)] = self._now.get(id(other)) or Value(id(other), -1)
+
+    def moved(self, tensor: Tensor) -> None:
+        """Notes that a tensor lies elsewhere now."""
+        self._unplaced.append(tensor)
+
     def _meet(self, tensors: Iterable[Tensor]) -> None:
         for tensor in tensors:
             if id(tensor) not in self.tensors:

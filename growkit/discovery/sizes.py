@@ -24,6 +24,7 @@ from growkit.discovery.size_floats import Powers, SizeFloat
 from growkit.discovery.size_floats import plain as plain_float
 from growkit.discovery.source_line import source_line
 from growkit.discovery.taint import Comparison, Literal, Origin, SizeInt, SizeOf, as_int, origin_of, plain, tracked
+from growkit.discovery.time_steps import LAYERS, two_steps
 from growkit.discovery.trace import Tracer
 from growkit.discovery.uses import Run, Use, Uses
 
@@ -91,7 +92,8 @@ class SizeWatch(TorchFunctionMode):
                 self.tracer.numbers.expecting(factors, unseen) if factors else _NOTHING,
                 self.tracer.floats.given(numbers),
             ):
-                result = func(*args, **kwargs)
+                recurrent = func in LAYERS and not kwargs
+                result = two_steps(self.tracer, func, args) if recurrent else func(*args, **kwargs)
         finally:
             self._inside = False
         if name in _SIZES and not isinstance(result, Tensor):  # to ask for a shape or dtype is not to read a tensor

@@ -71,7 +71,7 @@ class Tracer(TorchDispatchMode):
         """Paths of modules in the order of their calls."""
         self.used: set[int] = set()
         """Tensors that ops or torch functions were given."""
-        self._noted: list[tuple[list[Tensor], Notes, str]] = []
+        self.noted: list[tuple[list[Tensor], Notes, str]] = []
         """Results of ops that are passages, the passages and their place."""
         self._names: dict[int, str] = {}
         self._plain: dict[int, str] = {}
@@ -94,7 +94,7 @@ class Tracer(TorchDispatchMode):
                 self._names[id(tensor)] = name
                 if nature is Nature.WEIGHT:
                     self._parameters[tensor.untyped_storage().data_ptr()] = dims
-                self._remember(tensor, Known(dims, nature))
+                self.remember(tensor, Known(dims, nature))
 
         self._hold_plain_tensors(contents)
 
@@ -108,7 +108,7 @@ class Tracer(TorchDispatchMode):
                 for tensor in flat([value]):
                     if isinstance(tensor, Tensor) and id(tensor) not in self._known:
                         where = f"{path}.{name}" if path else name
-                        self._remember(tensor, self._outside(tensor, where))
+                        self.remember(tensor, self._outside(tensor, where))
                         self._plain[id(tensor)] = where
 
     def _outside(self, tensor: Tensor, where: str) -> Known:
@@ -128,7 +128,7 @@ class Tracer(TorchDispatchMode):
         """Says that a tensor is an input of the model."""
         if id(tensor) not in self._known:
             dims = [[] if size == 1 else [self.axes.node(size)] for size in tensor.shape]
-            self._remember(tensor, Known(dims, Nature.ACTIVATION))
+            self.remember(tensor, Known(dims, Nature.ACTIVATION))
             for dim in dims:
                 self.axes.note(dim, "input", "input")
 
@@ -141,7 +141,7 @@ class Tracer(TorchDispatchMode):
         attributes = (item for module in model.modules() for item in vars(module).items())
         kept = flat(value for name, value in attributes if name not in tables)
         self.used.update(id(x) for x in (*results, *kept) if isinstance(x, Tensor))
-        for made, notes, where in self._noted:
+        for made, notes, where in self.noted:
             if not made or any(id(tensor) in self.used for tensor in made):
                 for dim, kind in notes:
                     if isinstance(kind, Lock):
@@ -211,7 +211,7 @@ class Tracer(TorchDispatchMode):
         self._running.pop()
         self._scripted -= isinstance(module, torch.jit.ScriptModule)
         if isinstance(result, Tensor) and qualified_name(type(module)) in WHOLE:
-            self._remember(result, Known(self.dims(inputs[0]), Nature.WEIGHT))
+            self.remember(result, Known(self.dims(inputs[0]), Nature.WEIGHT))
 
     def known(self, tensor: Tensor) -> Known:
         """What is known about a tensor; one that was never seen is a constant."""
@@ -219,7 +219,7 @@ class Tracer(TorchDispatchMode):
         if known is None:
             sizes = map(plain, tensor.shape)  # which may be asked for while sizes are tracked
             known = Known([[] if size == 1 else [self.axes.node(size)] for size in sizes], Nature.CONSTANT)
-            self._remember(tensor, known)
+            self.remember(tensor, known)
         if known.nature is Nature.CONSTANT and tensor.untyped_storage().data_ptr() in self._written:
             known = Known(known.dims, Nature.ACTIVATION)
         return known
@@ -241,7 +241,7 @@ class Tracer(TorchDispatchMode):
         if self.known(tensor).nature is Nature.ACTIVATION:
             self.warnings[f"the run branches on values at {where}: other branches were not seen"] = None
 
-    def _remember(self, tensor: Tensor, known: Known) -> None:
+    def remember(self, tensor: Tensor, known: Known) -> None:
         self._known[id(tensor)] = known
         self._alive.append(tensor)
 
@@ -291,7 +291,7 @@ class Tracer(TorchDispatchMode):
                 call.lock(dim, "the forward pass writes to a parameter of it", OTHERS)
         if call.notes:
             # not the call, which knows this tracer: in a circle, tensors would outlive the run
-            self._noted.append(([] if changed else outputs, call.notes, where))
+            self.noted.append(([] if changed else outputs, call.notes, where))
         found = [found] if isinstance(found, Known) else found or []
         for tensor, known in zip(outputs, found, strict=False):
             self._check(tensor, known, where)
@@ -299,12 +299,12 @@ class Tracer(TorchDispatchMode):
                 if known.nature is Nature.ACTIVATION:
                     self._written.add(tensor.untyped_storage().data_ptr())
                 if op.__name__ in _RESHAPING:
-                    self._remember(tensor, known)
+                    self.remember(tensor, known)
                 elif known.nature is Nature.WEIGHT:  # what was read of it before, or is read through views
                     for dim in self.dims(tensor):
                         call.lock(dim, "a tensor that is computed from parameters is changed in place")
             else:
-                self._remember(tensor, known)
+                self.remember(tensor, known)
         return result
 
     def _opaque(self, tensor: Tensor, inputs: list[Tensor]) -> Known:

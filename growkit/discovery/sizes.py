@@ -92,7 +92,7 @@ class SizeWatch(TorchFunctionMode):
                 self.tracer.numbers.expecting(factors, unseen) if factors else _NOTHING,
                 self.tracer.floats.given(numbers),
             ):
-                recurrent = func in LAYERS and not kwargs
+                recurrent = func in LAYERS and len(args) == 9
                 result = two_steps(self.tracer, func, args) if recurrent else func(*args, **kwargs)
         finally:
             self._inside = False

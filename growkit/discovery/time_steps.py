@@ -12,10 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from growkit.axes.axis import Lock
 from growkit.axes.node import Dim
-from growkit.discovery.call import OTHERS, Known, Nature, Notes, flat
-from growkit.discovery.stacks import BY_NUMBER, PICKED
+from growkit.discovery.call import Known, Nature, flat
+from growkit.discovery.stacks import PICKED
 from growkit.discovery.trace import Tracer
 
 LAYERS = frozenset({torch._VF.lstm, torch._VF.gru, torch._VF.rnn_tanh, torch._VF.rnn_relu})
@@ -31,22 +30,23 @@ def two_steps(tracer: Tracer, layer: Callable[..., Any], args: Sequence[Any]) ->
     data, packed = args[0], isinstance(args[3], (list, tuple))
     time = 1 if not packed and args[-1] else 0
     known = tracer.known(data)
-    # an axis of a parameter is picked step by step; on another device a layer is one kernel
-    if tracer.axes.named(known.dims[time]) or known.nature is not Nature.ACTIVATION or not data.is_cpu:
-        return layer(*args)
     with torch._C._DisableTorchDispatch():
         sizes = args[1].tolist() if packed else [1] * data.shape[time]
+    # an axis of a parameter is picked step by step; on another device a layer is one kernel
+    own = known.nature is not Nature.ACTIVATION or tracer.axes.named(known.dims[time])
+    if own or len(sizes) <= 2 or not data.is_cpu:
+        return layer(*args)
+    with torch._C._DisableTorchDispatch():
+        whole = flat([layer(*args)])
         ends = sizes[0], sizes[-1]  # the second step with as few sequences as the last has
         few = data.narrow(time, 0, sum(ends))
         rest = (torch.tensor(ends), *args[2:]) if packed else args[1:]
-        whole = flat([layer(*args)]) if len(sizes) > 2 else []
-    if not whole:
-        return layer(*args)
-    if not packed:
-        _note_picks(tracer, known.dims[time], len(sizes))
-    tracer.remember(few, _known_of(tracer, few, known, data))
+    of_few = _known_of(tracer, few, known, data)
+    tracer.remember(few, of_few)
     tracer.flow.stand_for(few, data)
+    before = len(tracer.noted)
     result = layer(few, *rest)
+    _say_of_all(tracer, of_few.dims[time], known.dims[time], len(sizes), before)
     for made, full in zip(flat([result]), whole, strict=True):
         known = _known_of(tracer, full, tracer.known(made), made)
         with torch._C._DisableTorchDispatch():
@@ -57,11 +57,15 @@ def two_steps(tracer: Tracer, layer: Callable[..., Any], args: Sequence[Any]) ->
     return result
 
 
-def _note_picks(tracer: Tracer, dim: Dim, steps: int) -> None:
-    """Notes what the ops of all steps would have noted on the dim that they are taken from."""
-    where = tracer.where("unbind")
-    picks: Notes = [(tuple(dim), f"{PICKED}{step}") for step in range(steps)]
-    tracer.noted.append(([], [(tuple(dim), Lock(BY_NUMBER, where, OTHERS)), *picks], where))
+def _say_of_all(tracer: Tracer, few: Dim, whole: Dim, steps: int, before: int) -> None:
+    """What was noted since on the dim of two steps holds for the one of all steps; the ops pick each by its number."""
+    axes = tracer.axes
+    for lock, declarable in axes.shared(few[0]).locks.items():
+        axes.lock(whole, lock, declarable)
+    for _, notes, _ in tracer.noted[before:]:
+        kinds = [kind for nodes, kind in notes if any(axes.root(node) is axes.root(few[0]) for node in nodes)]
+        others = [f"{PICKED}{step}" for step in range(2, steps)] if f"{PICKED}1" in kinds else []
+        notes += [(tuple(whole), kind) for kind in (*kinds, *others)]
 
 
 def _known_of(tracer: Tracer, tensor: Tensor, known: Known, similar: Tensor) -> Known:

@@ -32,8 +32,9 @@ def two_steps(tracer: Tracer, layer: Callable[..., Any], args: Sequence[Any]) ->
     known = tracer.known(data)
     with torch._C._DisableTorchDispatch():
         sizes = args[1].tolist() if packed else [1] * data.shape[time]
-    # an axis of a parameter is picked step by step; on another device a layer is one kernel
-    own = known.nature is not Nature.ACTIVATION or tracer.axes.named(known.dims[time])
+    # along these dims entries are picked; on another device a layer is one kernel
+    picked = [known.dims[time], *(tracer.dims(state)[1] for state in flat([args[2]] if packed else ()))]
+    own = known.nature is not Nature.ACTIVATION or any(map(tracer.axes.named, picked))
     if own or len(sizes) <= 2 or not data.is_cpu:
         return layer(*args)
     with torch._C._DisableTorchDispatch():

@@ -242,6 +242,7 @@ class Tracer(TorchDispatchMode):
             self.warnings[f"the run branches on values at {where}: other branches were not seen"] = None
 
     def remember(self, tensor: Tensor, known: Known) -> None:
+        """Takes note of what is known about a tensor."""
         self._known[id(tensor)] = known
         self._alive.append(tensor)
 

@@ -49,6 +49,12 @@ DISCOVERY: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
     ("discovery/cuts.py", "discovery/test_cuts.py"): {
         "one of two neighbours scaled alone": ("(self._leaves_others and touched & {", "(False and touched & {"),
     },
+    ("discovery/time_steps.py", "discovery/test_time_steps.py"): {
+        "first step followed alone": ("data.narrow(time, 0, sum(ends))", "data.narrow(time, 0, sizes[0])"),
+        "what a layer reads forgotten": ("tracer.flow.stand_for(few, data)", _NOTHING),
+        "results written into unseen": ("tracer.flow.moved(made)", _NOTHING),
+        "dim of some steps not that of all": ("(*kinds, *others)", "()"),
+    },
     ("discovery/discover.py", "discovery/test_tied.py"): {
         "tied table grown as if read once": ("separate(graph, tracer.nature, tracer.held)", "[]"),
     },

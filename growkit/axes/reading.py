@@ -46,17 +46,15 @@ def settle(axes: Axes) -> None:
     its parts, unless the part can grow without the others: new units at the very end keep the places of the old, and
     statistics over several values of each unit, as in merged patches, are statistics over the units.
     """
-    for node in axes.nodes:  # grows while it runs: each occurrence gets parts of its own
-        axes.parts(node)
-    for node in sorted(axes.nodes, key=lambda n: -n.size):
+    # the nodes grow while it runs: each occurrence gets parts of its own
+    composite = [(node, parts) for node in axes.nodes if (parts := axes.parts(node))]
+    for node, parts in sorted(composite, key=lambda found: -found[0].size):
         shared = axes.shared(node)
-        if node.parts is None:
-            continue
-        for part in node.parts.nodes:
+        for part in parts.nodes:
             part.roles.update(node.roles)
             theirs = axes.shared(part)
             for passage in shared.passages:
-                theirs.passages[_handed_down(axes, passage, part, node.parts)] = None
+                theirs.passages[_handed_down(axes, passage, part, parts)] = None
             for lock, declarable in shared.locks.items():
                 theirs.locks.setdefault(lock, declarable)
         node.roles = {}

@@ -104,6 +104,7 @@ class Flow:
     def blocks(self, contents: Contents, axes_of: Callable[[Tensor], tuple[str, ...]]) -> Iterator[Block]:
         """The children of each `ModuleList` and `Sequential` that ran once; `axes_of` names the axes of a tensor."""
         parameters = {id(parameter): name for name, parameter in contents.parameters.items()}
+        made = self._made_by_modules()
         for container, module in contents.modules.items():
             if not isinstance(module, nn.ModuleList | nn.Sequential):
                 continue
@@ -120,7 +121,7 @@ class Flow:
                     i: name.removeprefix(path + ".") for i, name in parameters.items() if name.startswith(path + ".")
                 }
                 identity = Identity(self.ops, run.start, frozenset(run.inputs), own, self._shown)
-                residual, tail, summed = self._ending(path, identity, result)
+                residual, tail, summed = _ending(path, identity, result, made)
                 silenced, obstacle = self._silenced(identity, summed, before) if residual else ({}, "")
                 ordered = {name: silenced[name] for name in own.values() if name in silenced}
                 axes = axes_of(self.tensors[result.tensor])
@@ -143,25 +144,13 @@ class Flow:
             value = self.ops[value.number].arguments["self"]
         return value
 
-    def _ending(self, path: str, identity: Identity, result: Value) -> tuple[bool, tuple[str, ...], Value]:
-        """Whether a result is a sum with one of the inputs, the modules after that sum, and the sum."""
-        tail: list[str] = []
-        while result in identity.inputs or not identity.reaches(result):
-            last = self._last_module(path, result)
-            if last is None:
-                return False, tuple(tail), result
-            name, result = last
-            tail.insert(0, name)
-        return True, tuple(tail), result
-
-    def _last_module(self, path: str, result: Value) -> tuple[str, Value] | None:
-        """The outermost module inside `path` that made `result`, relative to `path`, and what it was given."""
-        for inner, runs in sorted(self._runs.items(), key=lambda item: len(item[0])):
-            if inner.startswith(path + ".") and len(runs) == 1:
-                run = runs[0]
-                if run.result == result and run.inputs and run.inputs[0] != result:
-                    return inner.removeprefix(path + "."), run.inputs[0]
-        return None
+    def _made_by_modules(self) -> dict[Value, list[tuple[str, Value]]]:
+        """Results of modules that ran once: each such module, and what it was given, outer ones first."""
+        made: dict[Value, list[tuple[str, Value]]] = defaultdict(list)
+        for path, (run, *more) in sorted(self._runs.items(), key=lambda item: len(item[0])):
+            if run.result is not None and run.inputs and run.inputs[0] != run.result and not more:
+                made[run.result].append((path, run.inputs[0]))
+        return made
 
     def _with_values(self, argument: Any, met: list[Tensor]) -> Any:
         """An argument of an op with values in the place of tensors, which are added to `met`."""
@@ -179,3 +168,17 @@ class Flow:
         written = self._written.get(id(tensor), [])
         last = bisect_left(written, before)
         return Value(id(tensor), written[last - 1] if last else -1)
+
+
+def _ending(
+    path: str, identity: Identity, result: Value, made: Mapping[Value, Iterable[tuple[str, Value]]]
+) -> tuple[bool, tuple[str, ...], Value]:
+    """Whether a result is a sum with one of the inputs, the modules after that sum, and the sum."""
+    tail: list[str] = []
+    while result in identity.inputs or not identity.reaches(result):
+        last = next((found for found in made.get(result, ()) if found[0].startswith(f"{path}.")), None)
+        if last is None:
+            return False, tuple(tail), result
+        name, result = last
+        tail.insert(0, name.removeprefix(f"{path}."))
+    return True, tuple(tail), result

@@ -196,7 +196,7 @@ class Tracer(TorchDispatchMode):
         self._running.append(module)
         self._scripted += isinstance(module, torch.jit.ScriptModule)
         self._stack.append(path or kind.__name__)
-        own = path is not None and kind.__module__.startswith("torch.nn.") and not list(module.children())
+        own = path is not None and kind.__module__.startswith("torch.nn.") and next(module.children(), None) is None
         self._stack_own.append(own)
         if reason := WHOLE.get(qualified_name(kind)):
             lock = Lock(reason, self.where("parametrization"), OTHERS)

@@ -62,7 +62,8 @@ class State:
     """The state of a model and of random generators, to be had again after each of several runs."""
 
     def __init__(self, contents: Contents):
-        self._model, parameters = contents.model, list(contents.parameters.values())
+        self._model, self._modules = contents.model, contents.modules.values()
+        parameters = list(contents.parameters.values())
         self._devices = sorted({tensor.device.index or 0 for tensor in parameters if tensor.is_cuda})
         self._few = sum(tensor.untyped_storage().nbytes() for tensor in parameters) <= _FEW_BYTES
         self._entries = _Entries(contents)
@@ -92,7 +93,8 @@ class State:
                 self._originals.keep_all()
             restored.callback(self._entries.restore)
             torch.backends.mha.set_fastpath_enabled(False)
-            self._model.eval()
+            if any(module.training for module in self._modules):
+                self._model.eval()
             with _eagerly(), self._originals if watched and not self._few else nullcontext():
                 yield self._originals
 

@@ -110,9 +110,11 @@ class _Visit:
     def _attributes_of(self, module: nn.Module) -> list[tuple[Step, Any]]:
         """What a module keeps, and ints that its own class keeps for all instances."""
         kind, own = type(module), vars(module)
+        kept = [(("attribute", name), value) for name, value in own.items() if name not in OWN_ATTRIBUTES]
+        if int in self._left_out:
+            return kept
         if kind not in self._ints:
             self._ints[kind] = _ints_of(kind)
-        kept = [(("attribute", name), value) for name, value in own.items() if name not in OWN_ATTRIBUTES]
         return kept + [(step, value) for step, value in self._ints[kind] if step[1] not in own]
 
     def _visit(self, path: str, value: Any, depth: int) -> Any:
@@ -180,12 +182,15 @@ def _can_be_changed(value: Any) -> bool:
 
 def _ints_of(kind: type) -> list[tuple[Step, int]]:
     """The ints that a class of modules and its bases keep, torch's own excepted."""
-    found: dict[str, Any] = {}
-    for base in kind.__mro__:
+    found: list[tuple[Step, int]] = []
+    for number, base in enumerate(kind.__mro__):
         if base.__module__.partition(".")[0] in ("torch", "builtins"):
             break
-        found = {**vars(base), **found}
-    return [(("attribute", name), x) for name, x in found.items() if type(x) is int and not name.startswith("__")]
+        for name, value in vars(base).items():
+            if type(value) is int and not name.startswith("__"):
+                overridden = any(name in vars(derived) for derived in kind.__mro__[:number])
+                found += [] if overridden else [(("attribute", name), value)]
+    return found
 
 
 def _parts(holder: Any) -> list[tuple[Step, Any]]:

@@ -20,6 +20,7 @@ from growkit.nn.contents import Contents
 _LOOKED_UP = {"lookup", f"lookup{BESIDE_OTHERS}"}
 _CONTRACTED = {"contracted_" + over for over in ("activations", "queries", "part", "alike", "tempered")}
 _OF_CHANNELS = {"batch_norm", "depthwise_conv", "grouped_conv", "group_norm", "norm_groups"}
+_BOTH = frozenset({Role.PRODUCES, Role.CONSUMES})
 _TIED = Lock(
     "one tensor produces and consumes it, and what it reads there is scaled by no parameter of this reading alone",
     "",
@@ -66,7 +67,7 @@ def lock_doubtful(contents: Contents, tracer: Tracer, vouched: Collection[int]) 
                     shared.locks.setdefault(Lock(_SCRIPTED.reason, place, _SCRIPTED.next_step), False)
                 if name not in tracer.read and not is_vouched:
                     shared.locks.setdefault(Lock(_UNREAD.reason, name, _UNREAD.next_step), True)
-                elif set(leaf.roles) == {Role.PRODUCES, Role.CONSUMES}:
+                elif leaf.roles.keys() == _BOTH:
                     shared.locks.setdefault(Lock(_TIED.reason, place, _TIED.next_step), False)
                 elif len(leaf.roles) > 1:
                     found = " and ".join(sorted(role.value for role in leaf.roles))

@@ -148,6 +148,8 @@ class _Visit:
         for step, value in parts:
             if type(value) in self._left_out:
                 continue
+            if type(value) is tuple and self._left_out.issuperset(map(type, value)):
+                continue
             if type(value) is int and sequence:
                 new = self.change(path, step[1], value)
             else:

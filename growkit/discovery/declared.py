@@ -27,7 +27,6 @@ def declare(tracer: Tracer, texts: Mapping[str, str]) -> dict[str, Node]:
     """
     layouts = _parsed(tracer, texts)
     if not layouts:
-        settle(tracer.axes)
         return {}
     traced = {name: str(layout) for name, layout in layouts_by_serial(tracer).items()}
     places = _places(tracer)

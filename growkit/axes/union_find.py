@@ -278,7 +278,7 @@ class Axes:
         Raises:
             Irreconcilable: the slice goes across blocks of a product.
         """
-        node = self.join(dim)
+        node = dim[0] if len(dim) == 1 else self.join(dim)
         if start == 0 and stop == node.size:
             return dim
         if stop - start <= 0 or not self.named([node]):
@@ -297,7 +297,7 @@ class Axes:
         for piece in parts.nodes:
             low, high = max(start - offset, 0), min(stop - offset, piece.size)
             if low < high:
-                pieces_kept.append(self.cut([piece], low, high))
+                pieces_kept.append([piece] if high - low == piece.size else self.cut([piece], low, high))
             offset += piece.size
         return pieces_kept[0] if len(pieces_kept) == 1 else [self.concat(pieces_kept)]
 

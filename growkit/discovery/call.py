@@ -101,7 +101,8 @@ class Call:
 
     def tie(self, first: Dim, second: Dim) -> None:
         """Says that two dims are the same axes."""
-        self.axes.tie(first, second, self.where)
+        if first != second:
+            self.axes.tie(first, second, self.where)
 
     def note(self, dim: Iterable[Any], kind: str) -> None:
         """Records a passage along a dim, which counts if anything reads the result."""

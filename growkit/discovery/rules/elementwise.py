@@ -107,19 +107,21 @@ def _shifts(call: Call, known: Known, terms: Sequence[Any]) -> Iterator[int]:
 def _repeated(term: Tensor, rank: int) -> list[bool]:
     """For each dim of a sum, whether a term is the same for all its units: it has none there, or one many times."""
     absent = [True] * (rank - term.dim())
-    alone = [size == 1 or stride == 0 for size, stride in zip(term.shape, term.stride(), strict=True)]
-    if isinstance(term, nn.Parameter) or all(alone) or not term.numel():
+    shape = list(zip(term.shape, term.stride(), strict=True))
+    alone = [size == 1 or stride == 0 for size, stride in shape]
+    if all(alone) or isinstance(term, nn.Parameter) or not term.numel():
         return absent + alone
-    strides = [(size - 1) * stride for size, stride in zip(term.shape, term.stride(), strict=True)]
-    corners = (
-        term.as_strided((2,) * term.dim(), strides).flatten().tolist()
-    )  # they tell most dims along which it varies
-    same = []
-    for d, one in enumerate(alone):
-        step = 2 ** (term.dim() - 1 - d)
-        differ = any(corners[i] != corners[i + step] for i in range(len(corners)) if not i & step)
-        same.append(one or (not differ and not varies(term, term.dim() - d) and bool(term.any())))
-    return absent + same
+    corners = term.as_strided((2,) * len(shape), [(size - 1) * stride for size, stride in shape]).tolist()
+    return absent + [
+        # the corners tell most dims along which it varies
+        one or not (_differ(corners, d) or varies(term, len(shape) - d) or not term.any())
+        for d, one in enumerate(alone)
+    ]
+
+
+def _differ(corners: Any, d: int) -> bool:
+    """Whether two entries at both ends of a dim differ, of lists of two for each dim."""
+    return corners[0] != corners[1] if d == 0 else any(_differ(inner, d - 1) for inner in corners)
 
 
 @register(aten.mul)
@@ -257,8 +259,15 @@ def combine(
     infos = [(x, call.known(x)) for x in tensors]
     if len(infos) == 1 and infos[0][0].shape == shape:  # it meets nothing
         return Known(list(infos[0][1].dims), infos[0][1].nature)
+    dims: list[Dim] = []
+    active = [known.dims for x, known in infos if known.nature is Nature.ACTIVATION and x.shape == shape]
+    if active and len(active) == len(infos):  # they meet in every dim
+        for size, first, *others in zip(shape, *active, strict=True):
+            for dim in others if size != 1 else ():
+                call.tie(first, dim)
+            dims.append(first or next(filter(None, others), []))
+        return Known(dims, Nature.ACTIVATION)
     ways = {id(x): through for x, through in zip(reversed(tensors), reversed(throughs), strict=False)}
-    dims = []
     for back in range(len(shape), 0, -1):
         meeting = [(x, k, k.dims[-back]) for x, k in infos if x.dim() >= back and x.shape[-back] != 1]
         if meeting:

@@ -69,8 +69,8 @@ class State:
         self._entries = _Entries(contents)
         self._originals = Originals(parameters, contents.buffers.values())
         self._random = random.getstate()
-        numpy = sys.modules.get("numpy")
-        self._random_of_numpy = partial(numpy.random.set_state, numpy.random.get_state()) if numpy else None
+        numpy = sys.modules.get("numpy.random")  # numpy loads it where something asks for it
+        self._random_of_numpy = partial(numpy.set_state, numpy.get_state()) if numpy else None
 
     @contextmanager
     def untouched(self, watched: bool = True) -> Iterator[Originals]:

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from torch.nn.modules import module as module_hooks
 
 from growkit.discovery.discover import discover
-from growkit.discovery.untouched import untouched, unwrap
+from growkit.discovery.untouched import State, untouched, unwrap
 from growkit.errors import InputsError
+from growkit.nn.contents import Contents
 from tests.discovery.models import FRAMES, Small, X, conformer, reasons
 
 
@@ -154,6 +155,22 @@ def test_parameters_and_containers_that_the_forward_pass_changes_are_as_before()
     assert np.random.get_state()[2] == random_state
     assert "the forward pass writes to a parameter of it" in reasons(table, "layer.weight[0]")
     assert reasons(table, "out.weight[0]") == []
+
+
+def test_a_state_is_had_again_after_each_of_several_runs() -> None:
+    model = Writing().double()
+    before, random_state = _state(model), np.random.get_state()[2]
+    state = State(Contents(model))
+    for watched in (True, False, True):
+        with torch.no_grad(), state.untouched(watched) as originals:
+            if not watched:
+                originals.keep([model.layer.weight, model.table.weight])
+            model.left = model(IDS)
+        _check_same(model, before)
+        assert [model.log, model.cache, model.seen, model.nested] == [["before"], {1: "one"}, {1}, {"deep": [1]}]
+        assert not hasattr(model, "left")
+        assert np.random.get_state()[2] == random_state
+        assert model.training
 
 
 def test_what_was_put_back_is_put_back_whole_although_a_part_fails() -> None:

@@ -15,6 +15,8 @@ _INSTALLED = (
     *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
     str(Path(__file__).parents[1]),
 )
+_WITHOUT_FILES = frozenset({*sys.builtin_module_names, "torch"})
+"""Packages with modules that are written in C."""
 
 
 @contextmanager
@@ -50,7 +52,7 @@ class _Modules:
         newest = (len(sys.modules), next(reversed(sys.modules)))
         if newest != self._newest:
             left = [name for name in list(sys.modules) if name not in self.without]
-            self.without.update(name for name in left if _is_without(sys.modules.get(name)))
+            self.without.update(filter(_is_without, left))
             self._newest, self._others = newest, [name for name in left if name not in self.without]
         for name in self._others:
             module = sys.modules.get(name)
@@ -58,12 +60,12 @@ class _Modules:
                 yield module.__dict__
 
 
-def _is_without(module: Any) -> bool:
-    """Whether it is installed and has not imported it: it will not."""
-    if type(module) is not ModuleType:
-        return False
-    names = module.__dict__
-    return "sqrt" not in names and str(names.get("__file__")).startswith(_INSTALLED)
+def _is_without(name: str) -> bool:
+    """Whether a module is installed and has not imported it: it will not."""
+    module = sys.modules.get(name)
+    names = module.__dict__ if type(module) is ModuleType else {}
+    installed = str(names.get("__file__")).startswith(_INSTALLED) or name.partition(".")[0] in _WITHOUT_FILES
+    return installed and names.get("sqrt") is not math.sqrt
 
 
 _modules = _Modules()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from math import prod
@@ -177,9 +176,7 @@ class Tracer(TorchDispatchMode):
         ]
         torch._C._set_mkldnn_enabled(False)  # its kernels would hide what a whole recurrent layer does
         try:
-            with torch.no_grad(), self, warnings.catch_warnings():
-                # the hooks are ours, for this run: compiled modules warn of them
-                warnings.filterwarnings("ignore", "Using `torch.compile", UserWarning)
+            with torch.no_grad(), self:
                 yield
         finally:
             torch._C._set_mkldnn_enabled(onednn)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import random
 import sys
+import warnings
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -99,10 +100,16 @@ class State:
                 yield self._originals
 
 
-def _eagerly() -> AbstractContextManager[Any]:
+@contextmanager
+def _eagerly() -> Iterator[None]:
     """Inside, compiled parts of a model run as they are written: nothing compiles what watches the ops."""
-    compiler = sys.modules.get("torch._dynamo")
-    return torch.compiler.set_stance("force_eager") if compiler else nullcontext()
+    if "torch._dynamo" not in sys.modules:
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"), warnings.catch_warnings():
+        # hooks around a run are ours, and gone after it: compiled modules warn of them
+        warnings.filterwarnings("ignore", "Using `torch.compile", UserWarning)
+        yield
 
 
 class _Entries:

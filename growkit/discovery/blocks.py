@@ -52,7 +52,10 @@ class Flow:
         """Notes one op; `written`: operands that it writes in place. Gives the tensors that it was given."""
         number = len(self.ops)
         given: list[Tensor] = []
-        values = {argument: self._with_values(value, given) for argument, value in arguments.items()}
+        values = {
+            argument: self._with_values(value, given) if isinstance(value, (Tensor, list, tuple)) else value
+            for argument, value in arguments.items()
+        }
         self.ops.append(Op(name, where, values, tuple(map(id, made))))
         self._meet((*given, *made))
         changed = {id(tensor) for tensor in made}

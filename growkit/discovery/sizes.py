@@ -81,7 +81,7 @@ class SizeWatch(TorchFunctionMode):
             self.lock_cuts("slice")
         name = getattr(func, "__name__", None) or str(func)
         plain_name = name.strip("_")
-        given = flat((*args, *kwargs.values()))
+        given = args if name == "__get__" else flat((*args, *kwargs.values()))
         numbers = [x for x in given if isinstance(x, (int, float))]
         factors = self._factors(plain_name, numbers, args, kwargs)
         unseen: list[Powers] = []

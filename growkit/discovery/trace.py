@@ -193,7 +193,7 @@ class Tracer(TorchDispatchMode):
         self._running.append(module)
         self._scripted += isinstance(module, torch.jit.ScriptModule)
         self._stack.append(path or kind.__name__)
-        own = path is not None and kind.__module__.startswith("torch.nn.") and next(module.children(), None) is None
+        own = path is not None and kind.__module__.startswith("torch.nn.") and not module._modules
         self._stack_own.append(own)
         if reason := WHOLE.get(qualified_name(kind)):
             lock = Lock(reason, self.where("parametrization"), OTHERS)
@@ -253,7 +253,7 @@ class Tracer(TorchDispatchMode):
         op = func.overloadpacket
         if op.__name__ in _UNSET:
             result.zero_()
-        outputs = [x for x in flat([result]) if isinstance(x, Tensor)]
+        outputs = [result] if isinstance(result, Tensor) else [x for x in flat([result]) if isinstance(x, Tensor)]
         number, where, name = len(self.flow.ops), self.where(op.__name__), op.__name__.rstrip("_")
         inputs = self.flow.op(name, where, arguments, outputs, changed)
         given = set(map(id, inputs))

@@ -52,12 +52,17 @@ class Cut:
     parts: tuple[tuple[Value, tuple[Node, ...]], ...] = ()
 
     def __add__(self, other: Cut) -> Cut:
+        if self is NOTHING or other is NOTHING:
+            return self if other is NOTHING else other
         return Cut(
             tuple(dict.fromkeys(self.leaves + other.leaves)),
             self.ops | other.ops,
             self.scaled + other.scaled,
             self.parts + other.parts,
         )
+
+
+NOTHING = Cut()
 
 
 class Cuts:
@@ -107,9 +112,13 @@ class Cuts:
         op = graph.maker(value)
         if op is None or graph.changes_behind(value.number):
             return
-        here = Cut(ops=frozenset({value.number}), scaled=(value,))
+        here = self._here(value)
         for way in self._through(op, value, serial, nodes):
             yield here + way
+
+    def _here(self, value: Value) -> Cut:
+        """What a way that leads over a value says of it."""
+        return Cut(ops=frozenset({value.number}), scaled=(value,))
 
     def _through(self, op: Op, value: Value, serial: int, nodes: tuple[Node, ...]) -> Iterator[Cut]:
         arguments = op.arguments
@@ -160,7 +169,7 @@ class Cuts:
 
     def _all(self, value: Value, terms: Sequence[object], serial: int, nodes: tuple[Node, ...]) -> Iterator[Cut]:
         """Every term of a value scaled."""
-        ways = [Cut()]
+        ways = [NOTHING]
         for term in terms:
             if not isinstance(term, Value):
                 return

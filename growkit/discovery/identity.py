@@ -65,7 +65,9 @@ class Identity:
         shown: Callable[[int], tuple[torch.dtype, torch.Size]],
     ):
         self.ops, self.start, self.inputs, self.parameters, self.shown = ops, start, inputs, parameters, shown
-        self._zero: dict[Value, frozenset[str] | Obstacle] = {}
+        self._zero: dict[Value, frozenset[str]] = {}
+        self._stays: dict[Value, str | None] = {}
+        """Values that stay, and where: not their errors, which would keep the whole run in a circle."""
         self._starts: dict[str, float] = {}
 
     def passed(self, result: Value) -> tuple[Value, frozenset[str]]:
@@ -89,18 +91,18 @@ class Identity:
             terms = [(first, second)]
             if op.name == "add" and op.arguments.get("alpha", 1) == 1:
                 terms.append((second, first))
-        found: list[Obstacle] = []
+        found: list[str | None] = []
         for stream, rest in terms:
             try:
                 given, silenced = self.passed(stream) if isinstance(stream, Value) else _stop(op.where)
                 if self._holds(given, result):
                     return given, silenced | self._zero_of(rest, op.where)
-                found.append(Obstacle(op.where))
+                found.append(op.where)
             except Obstacle as obstacle:
                 # of two ways to read a sum, the one in which the input was found tells more
                 reached = isinstance(stream, Value) and self.reaches(stream)
-                found.insert(0 if reached else len(found), obstacle)
-        raise found[0] if found else Obstacle(op.where)
+                found.insert(0 if reached else len(found), obstacle.where)
+        raise Obstacle(found[0] if found else op.where)
 
     def reaches(self, result: Value) -> bool:
         """Whether an input is a term of `result`."""
@@ -136,15 +138,14 @@ class Identity:
         """The parameters that make a term zero; `where` is what meets it."""
         if not isinstance(value, Value):
             return frozenset() if value is None or value == 0 else _stop(where)
-        known = self._zero.get(value)
-        if known is None:
+        if value not in self._zero and value not in self._stays:
             try:
-                known = self._zero[value] = self._zeros(value)
+                self._zero[value] = self._zeros(value)
             except Obstacle as obstacle:
-                known = self._zero[value] = obstacle
-        if isinstance(known, Obstacle):
-            raise Obstacle(known.where or where)
-        return known
+                self._stays[value] = obstacle.where
+        if value in self._stays:
+            raise Obstacle(self._stays[value] or where)
+        return self._zero[value]
 
     def _zeros(self, value: Value) -> frozenset[str]:
         if value.tensor in self.parameters:
@@ -202,7 +203,7 @@ class Identity:
         others = [x for x in operands if x not in weights]
         # a gain scales a branch that a layer writes; only of a norm written by hand, the gain itself is the last
         last = op.name != "mul" or (len(others) == 1 and self._is_normalised(others[0]))
-        found_in_way: list[Obstacle] = []
+        found_in_way: list[str | None] = []
         for operand in [*weights, *others] if last else [*others, *weights]:
             try:
                 found = self._zero_of(operand, op.where)
@@ -211,8 +212,8 @@ class Identity:
                         self._finite(found, other, op)
                 return found
             except Obstacle as obstacle:
-                found_in_way.append(obstacle)
-        raise found_in_way[0]
+                found_in_way.append(obstacle.where)
+        raise Obstacle(found_in_way[0])
 
     def _finite(self, silenced: frozenset[str], value: Any, op: Op) -> frozenset[str]:
         """Passes if a factor stays finite when these parameters are zero."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import reduce
 
 from growkit.axes.expressions import Concat, Expression, Fixed, Leaf, Product
 from growkit.axes.node import Join, Node
@@ -20,10 +21,8 @@ def constant(value: int) -> Polynomial:
 
 def size_of(axes: Axes, dim: Iterable[Node]) -> Polynomial:
     """The size of a dim."""
-    result = constant(1)
-    for node in dim:
-        result = multiply(result, _size_of_node(axes, node))
-    return result
+    sizes = [_size_of_node(axes, node) for node in dim]
+    return reduce(multiply, sizes) if sizes else constant(1)
 
 
 def _size_of_node(axes: Axes, node: Node) -> Polynomial:
@@ -42,18 +41,19 @@ def _size_of_node(axes: Axes, node: Node) -> Polynomial:
 
 def multiply(p: Polynomial, q: Polynomial) -> Polynomial:
     """p * q."""
-    result: Counter[tuple[int, ...]] = Counter()
+    result: dict[tuple[int, ...], int] = {}
     for a, x in p.items():
         for b, y in q.items():
-            result[tuple(sorted(a + b))] += x * y
-    return dict(result)
+            monomial = tuple(sorted(a + b)) if a and b else a or b
+            result[monomial] = result.get(monomial, 0) + x * y
+    return result
 
 
 def add(p: Polynomial, q: Polynomial, sign: int = 1) -> Polynomial:
     """p + sign * q."""
-    result = Counter(p)
+    result = dict(p)
     for monomial, coefficient in q.items():
-        result[monomial] += sign * coefficient
+        result[monomial] = result.get(monomial, 0) + sign * coefficient
     return {monomial: c for monomial, c in result.items() if c}
 
 

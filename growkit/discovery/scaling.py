@@ -102,7 +102,7 @@ class Scaling:
             return times(self._of(arguments["self"]), Fraction(arguments["exponent"]).limit_denominator(64))
         if name in _POWERS:
             return times(self._of(arguments["self"]), _POWERS[name])
-        given = [x for x in op.values() if self._of(x)]
+        given = [x for x in op.values() if self._of(x)] if self._factors else []
         if not given:
             return NONE
         zeros = name == "constant_pad_nd" and arguments.get("value", 0) == 0

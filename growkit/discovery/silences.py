@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from growkit.axes.node import Node
-from growkit.discovery.cuts import MOST_WAYS, Cut, Cuts, Leaf
+from growkit.discovery.cuts import MOST_WAYS, NOTHING, Cut, Cuts, Leaf
 from growkit.discovery.operations import Op, Value
 
 
@@ -34,6 +34,9 @@ class Silences(Cuts):
     def _silences(self, value: Value, serial: int) -> Iterator[tuple[Leaf, ...]]:
         nodes = tuple(self.graph.of_axis(value, serial))
         return (cut.leaves for cut in self._ways(value, serial, nodes) if cut.leaves)
+
+    def _here(self, value: Value) -> Cut:
+        return NOTHING  # what else reads it does not matter
 
     def _beside(self, op: Op, serial: int) -> Sequence[object]:
         held = [x for x in op.values() if any(True for _ in self.graph.of_axis(x, serial))]

@@ -62,10 +62,11 @@ class _Walk:
         self.added: dict[Node, _State] = {}
         """Occurrences in parameters that are added to activations, and what new units hold there."""
         self._states: dict[Value, _State] = {}
-        for number in graph.ops_with(serial):
-            op = graph.ops[number]
+        for number, op in enumerate(graph.ops):
             holding = [value for value in dict.fromkeys(op.values()) if self._holds(value)]
             made = [value for value in graph.results(number) if self._holds(value)]
+            if not holding and not made:
+                continue
             state = self._after(op, [x for x in holding if graph.nature(x) is Nature.ACTIVATION], bool(made))
             for value in made:
                 if state is None and graph.nature(value) is Nature.ACTIVATION:

@@ -41,23 +41,13 @@ class Graph:
             for value in dict.fromkeys(op.values()):
                 self._readers[value].append(number)
         self._leaves: dict[int, list[list[Node]]] = {}
+        self._leaves_of: dict[int, list[Node]] = {}
         self._by_axis: dict[int, dict[int, list[Node]]] = {}
-        self._with_axis: dict[int, list[int]] | None = None
         self._behind = {v.number for v in (*self._readers, *self.outputs) if v.number >= 0 and self.maker(v) is None}
 
     def readers(self, value: Value) -> list[int]:
         """Numbers of the ops that read a value."""
         return self._readers.get(value, [])
-
-    def ops_with(self, serial: int) -> Sequence[int]:
-        """Numbers of the ops that are given or give a value with an axis. Once everything is unified."""
-        if self._with_axis is None:
-            self._with_axis = defaultdict(list)
-            for number, op in enumerate(self.ops):
-                met = set().union(*map(self.serials, (*op.values(), *self.results(number))))
-                for one in met:
-                    self._with_axis[one].append(number)
-        return self._with_axis.get(serial, ())
 
     def maker(self, value: Value) -> Op | None:
         """The op that made a value; None for what was there before, and for what an op changed behind a view of it."""
@@ -86,9 +76,14 @@ class Graph:
         """The whole occurrences in each dim."""
         found = self._leaves.get(value.tensor)
         if found is None:
-            dims = self.dims(value)
-            found = [[leaf for node in dim for leaf in leaf_nodes(self.axes, node)] for dim in dims]
+            found = [[leaf for node in dim for leaf in self._whole(node)] for dim in self.dims(value)]
             self._leaves[value.tensor] = found
+        return found
+
+    def _whole(self, node: Node) -> list[Node]:
+        found = self._leaves_of.get(node.serial)
+        if found is None:
+            found = self._leaves_of[node.serial] = leaf_nodes(self.axes, node)
         return found
 
     def serials(self, value: Value) -> Collection[int]:

@@ -24,6 +24,8 @@ from growkit.discovery.inputs import run_model
 from growkit.testing.zoo import FOREIGN, ZOO
 
 LARGE = "GPT-2, 124M"
+LIMIT = 20
+"""Forward passes of a small model that discovery shall cost at most."""
 
 
 def large() -> tuple[nn.Module, Any]:
@@ -67,9 +69,13 @@ def main() -> None:
         print(json.dumps(result, indent=1))
         return
     print(f"torch {result['torch']}, {result['machine']}, one thread; discover in forward passes of the same inputs")
+    small = [row["times_forward"] for row in rows if row["model"] != LARGE]
     for row in rows:
         milliseconds = f"forward {row['forward_ms']:9.2f} ms   discover {row['discover_ms']:9.2f} ms"
         print(f"{row['model']:56} {row['times_forward']:7.1f} x   {milliseconds}")
+    if small:
+        mean, most, over = statistics.geometric_mean(small), max(small), sum(cost > LIMIT for cost in small)
+        print(f"small models: geometric mean {mean:.1f} x, most {most:.1f} x, {over} of {len(small)} above {LIMIT} x")
 
 
 if __name__ == "__main__":

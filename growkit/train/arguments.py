@@ -61,6 +61,25 @@ class SignatureCall:
         return self._function(**{name: offered[name] for name in self.named if name in offered})
 
 
+def check_takes_one(function: object, what: str, taken: str) -> None:
+    """Refuses what cannot be called with one argument, `taken`, as in "the model".
+
+    Raises: EngineError.
+    """
+    allowed, advice = f"a function of one argument, {taken}", f"write it as lambda {taken.rpartition(' ')[2]}: ..."
+    if not callable(function):
+        raise EngineError(f"a {type(function).__name__} as {what}", allowed, advice)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some of those written in C do not tell
+        return
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        name = getattr(function, "__name__", type(function).__name__)
+        raise EngineError(f"{what} {name}{signature}: {error}", allowed, advice) from error
+
+
 def _check_fillable(parameter: inspect.Parameter, offered: Collection[str], title: str, allowed: str) -> None:
     name = parameter.name
     if parameter.kind is parameter.POSITIONAL_ONLY:

@@ -97,7 +97,7 @@ class Engine:
         console: Console | None = None,
     ):
         check_collections({"callbacks": callbacks, "epoch_callbacks": epoch_callbacks, "loops": loops}, services)
-        check_kinds(settings, runtime)
+        check_kinds(settings, runtime, run_dir)
         services = dict(services or {})
         check_services(services, taken=OFFERED_TO_CALLBACKS)
         settings = settings or Settings()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 
 from growkit.errors import EngineError
 from growkit.train.runtime import Runtime
@@ -25,8 +26,8 @@ def check_collections(lists: Mapping[str, object], services: object) -> None:
         )
 
 
-def check_kinds(settings: object, runtime: object) -> None:
-    """Refuses settings and a runtime of another type.
+def check_kinds(settings: object, runtime: object, run_dir: object) -> None:
+    """Refuses settings, a runtime and a folder of another type.
 
     Raises: EngineError.
     """
@@ -37,6 +38,10 @@ def check_kinds(settings: object, runtime: object) -> None:
                 f"a growkit.train.{kind.__name__}, or None",
                 f"write {name}={kind.__name__}(...)",
             )
+    if run_dir is not None and not isinstance(run_dir, str | PathLike):
+        raise EngineError(
+            f"run_dir of type {type(run_dir).__name__}", "the path of a folder, or None", 'write run_dir="runs/first"'
+        )
 
 
 def check_limits(epochs: int | None, max_steps: int | None) -> None:

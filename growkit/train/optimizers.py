@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from growkit.errors import EngineError
+from growkit.train.arguments import check_takes_one
 from growkit.train.plateau import ReduceOnEvaluation
 
 SchedulerGiven = LRScheduler | Callable[[Optimizer], LRScheduler]
@@ -36,6 +37,7 @@ def named_optimizers(given: OptimizersGiven, model: nn.Module) -> dict[str, Opti
                 _ALLOWED,
                 "pass optimizers=lambda model: torch.optim.AdamW(model.parameters(), lr=1e-3)",
             )
+        check_takes_one(given, "optimizers", "the model")
         made = given(model)
     if isinstance(made, Mapping) and not (made and all(isinstance(n, str) and n.isidentifier() for n in made)):
         raise EngineError(
@@ -119,6 +121,8 @@ def made_schedulers(
 
 
 def _scheduler(given: SchedulerGiven, optimizer: Optimizer) -> LRScheduler:
+    if not isinstance(given, LRScheduler):
+        check_takes_one(given, "a scheduler", "its optimizer")
     scheduler = given if isinstance(given, LRScheduler) else given(optimizer)
     untold = isinstance(scheduler, ReduceLROnPlateau) and not isinstance(scheduler, ReduceOnEvaluation)
     if not isinstance(scheduler, LRScheduler) or untold:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from growkit.errors import EngineError
+from growkit.train.runtime import Runtime
 
 
 @pytest.mark.parametrize(
@@ -17,6 +18,12 @@ from growkit.errors import EngineError
         ({"settings": {"learning_rate": 0.1}}, "settings of type dict"),
         ({"settings": {}}, "settings of type dict"),
         ({"runtime": "cpu"}, "runtime of type str"),
+        ({"run_dir": 3}, "run_dir of type int"),
+        ({"optimizers": lambda: 1}, r"optimizers <lambda>\(\): too many positional arguments"),
+        ({"optimizers": lambda model, rate: 1}, r"optimizers <lambda>\(model, rate\): missing a required argument"),
+        ({"optimizers": 3}, "a int as optimizers"),
+        ({"runtime": Runtime(schedulers=[lambda: 1])}, r"a scheduler <lambda>\(\): too many positional arguments"),
+        ({"runtime": Runtime(schedulers=[3])}, "a int as a scheduler"),
     ],
 )
 def test_arguments_of_another_kind_are_refused(make_engine: Any, arguments: dict[str, Any], given: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from growkit.errors import EngineError, nearest
 
@@ -59,6 +60,15 @@ class SignatureCall:
         if self._everything:
             return self._function(**offered)
         return self._function(**{name: offered[name] for name in self.named if name in offered})
+
+
+def check_kind(name: str, given: object, kind: Any, allowed: str, advice: str) -> None:
+    """Refuses an argument that is neither None nor of this kind, a class or several.
+
+    Raises: EngineError.
+    """
+    if given is not None and not isinstance(given, kind):
+        raise EngineError(f"{name} of type {type(given).__name__}", f"{allowed}, or None", advice)
 
 
 def check_takes_one(function: object, what: str, taken: str) -> None:

@@ -19,7 +19,7 @@ from growkit.train.checkpoints import Checkpoints, with_state
 from growkit.train.compose import MakeFlow, MakeLoop, compose
 from growkit.train.config_updates import SettingsInForce
 from growkit.train.data_source import DataSource, TrainData
-from growkit.train.engine_checks import check_collections, check_kinds, check_limits
+from growkit.train.engine_checks import check_kinds, check_limits, check_lists
 from growkit.train.evaluation import EvalStep, Evaluation
 from growkit.train.explain import explanation
 from growkit.train.feed import Feed
@@ -96,8 +96,9 @@ class Engine:
         flow: MakeFlow | None = None,
         console: Console | None = None,
     ):
-        check_collections({"callbacks": callbacks, "epoch_callbacks": epoch_callbacks, "loops": loops}, services)
-        check_kinds(settings, runtime, run_dir)
+        check_lists(loops, callbacks=callbacks, epoch_callbacks=epoch_callbacks)
+        check_kinds(settings=settings, runtime=runtime, services=services, stateful=stateful, run_dir=run_dir)
+        check_kinds(flow=flow, console=console)
         services = dict(services or {})
         check_services(services, taken=OFFERED_TO_CALLBACKS)
         settings = settings or Settings()
@@ -214,6 +215,7 @@ class Engine:
         """
         check_limits(epochs, max_steps)
         check_optimizer_state(optimizer_state)
+        check_kinds(resume=resume)
         self.runtime.check_raw("fit")
         state = self._state
         if state.training:

@@ -2,46 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
+from typing import Any
+
+from rich.console import Console
 
 from growkit.errors import EngineError
+from growkit.train.arguments import check_kind
 from growkit.train.runtime import Runtime
 from growkit.train.settings import Settings
 
+_PATH = (str, PathLike)
+_KINDS: dict[str, tuple[Any, str, str]] = {
+    "settings": (Settings, "a growkit.train.Settings", "write settings=Settings(...)"),
+    "runtime": (Runtime, "a growkit.train.Runtime", "write runtime=Runtime(...)"),
+    "services": (
+        Mapping,
+        "a dict from the name that callbacks ask for to the service",
+        "write services={'growth': growkit.Growth(...)}",
+    ),
+    "stateful": (Mapping, "a dict from a name to an object with a state", "write stateful={'scores': scores}"),
+    "run_dir": (_PATH, "the path of a folder", 'write run_dir="runs/first"'),
+    "resume": (_PATH, "'auto', or the path of a checkpoint or a run", 'write resume="auto"'),
+    "flow": (Callable, "a function that makes a flow", "write flow=MyFlow"),
+    "console": (Console, "a rich.console.Console", "write console=Console(...)"),
+}
 
-def check_collections(lists: Mapping[str, object], services: object) -> None:
-    """Refuses what is no list, by its name, and services that are no dict.
+
+def check_kinds(**given: object) -> None:
+    """Refuses arguments of another type than theirs.
 
     Raises: EngineError.
     """
-    for name, given in lists.items():
+    for name, value in given.items():
+        check_kind(name, value, *_KINDS[name])
+
+
+def check_lists(loops: object, **others: object) -> None:
+    """Refuses what is no list, by its name, and loops that nothing can make.
+
+    Raises: EngineError.
+    """
+    for name, given in {"loops": loops, **others}.items():
         if not isinstance(given, Sequence):
             raise EngineError(f"{name}={given!r}", "a list, also of one", f"write {name}=[...]")
-    if services is not None and not isinstance(services, Mapping):
-        raise EngineError(
-            f"services of type {type(services).__name__}",
-            "a dict from the name that callbacks ask for to the service",
-            "write services={'growth': growkit.Growth(...)}",
-        )
-
-
-def check_kinds(settings: object, runtime: object, run_dir: object) -> None:
-    """Refuses settings, a runtime and a folder of another type.
-
-    Raises: EngineError.
-    """
-    for name, given, kind in (("settings", settings, Settings), ("runtime", runtime, Runtime)):
-        if given is not None and not isinstance(given, kind):
-            raise EngineError(
-                f"{name} of type {type(given).__name__}",
-                f"a growkit.train.{kind.__name__}, or None",
-                f"write {name}={kind.__name__}(...)",
-            )
-    if run_dir is not None and not isinstance(run_dir, str | PathLike):
-        raise EngineError(
-            f"run_dir of type {type(run_dir).__name__}", "the path of a folder, or None", 'write run_dir="runs/first"'
-        )
+    assert isinstance(loops, Sequence)
+    for make in loops:
+        check_kind("a loop", make, Callable, "a function that makes a loop", "write loops=[MyLoop]")
 
 
 def check_limits(epochs: int | None, max_steps: int | None) -> None:

@@ -25,6 +25,7 @@ from growkit.train.optimizers import (
 )
 from growkit.train.precision import LossScaling, loss_scaling
 from growkit.train.ranks import Ranks
+from growkit.train.runtime_checks import check_runtime, device_of
 from growkit.train.scheduler_state import load_schedulers_state, schedulers_state
 from growkit.train.sharding import Shard, Sharding
 from growkit.train.wrapping import checked_wrapper
@@ -63,7 +64,8 @@ class Runtime:
         followers: Sequence[Follower] = (),
         scaler: GradScaler | None = None,
     ):
-        self.device = None if device is None else torch.device(device)
+        check_runtime(wrap=wrap, unwrap=unwrap, shard=shard, schedulers=schedulers, followers=followers)
+        self.device = device_of(device)
         self.followers = tuple(followers)
         self.schedulers: dict[str, tuple[LRScheduler, ...]] = {}
         """Of each optimizer, by its name."""
@@ -71,12 +73,6 @@ class Runtime:
         """By name, in the order in which they were given."""
         self.ranks = Ranks()
         """The processes that train together."""
-        if shard is not None and (wrap is not None or unwrap is not None or followers):
-            raise EngineError(
-                "shard beside wrap, unwrap or followers",
-                "shard alone: followers need a model that is whole on every rank",
-                "wrap inside of the function shard, or use wrap=DistributedDataParallel",
-            )
         self._sharding = None if shard is None else Sharding(shard)
         self.scaling: LossScaling | None = None
         """Of losses, with precision="fp16"."""

@@ -19,6 +19,10 @@ from growkit.train.runtime import Runtime
         ({"settings": {}}, "settings of type dict"),
         ({"runtime": "cpu"}, "runtime of type str"),
         ({"run_dir": 3}, "run_dir of type int"),
+        ({"stateful": [1]}, "stateful of type list"),
+        ({"flow": 3}, "flow of type int"),
+        ({"loops": [3]}, "a loop of type int"),
+        ({"console": 3}, "console of type int"),
         ({"optimizers": lambda: 1}, r"optimizers <lambda>\(\): too many positional arguments"),
         ({"optimizers": lambda model, rate: 1}, r"optimizers <lambda>\(model, rate\): missing a required argument"),
         ({"optimizers": 3}, "a int as optimizers"),
@@ -29,3 +33,9 @@ from growkit.train.runtime import Runtime
 def test_arguments_of_another_kind_are_refused(make_engine: Any, arguments: dict[str, Any], given: str) -> None:
     with pytest.raises(EngineError, match=given):
         make_engine(**arguments)
+
+
+@pytest.mark.parametrize("resume", [3, True, ["auto"]])
+def test_a_place_to_resume_from_that_is_no_path_is_refused(make_engine: Any, resume: Any) -> None:
+    with pytest.raises(EngineError, match="resume of type"):
+        make_engine().fit(epochs=1, resume=resume)
